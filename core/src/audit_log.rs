@@ -114,7 +114,9 @@ impl Trail {
     pub(crate) fn finish<T: Attempted>(&self, result: &Result<T, RunError>) {
         let event = match result {
             Ok(output) => output.ended(),
-            Err(error @ RunError::Tool { .. }) => AuditEvent::Failed { reason: error.to_string() },
+            Err(error @ (RunError::Tool { .. } | RunError::Patch(_))) => {
+                AuditEvent::Failed { reason: with_cause(error) }
+            }
             Err(error @ (RunError::Spawn(_) | RunError::OtherSession { .. })) => {
                 AuditEvent::Refused(Refusal { by: RefusedBy::Sandbox, reason: with_cause(error) })
             }
@@ -265,8 +267,6 @@ fn killed_by(signal: i32) -> i32 {
 
 /// An error and its causes.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -1,11 +1,13 @@
 //! The requirement for a command: from the rules, the session, the starts that are judged, and skills.
 
-use stockade_execpolicy::Placement;
-use stockade_protocol::{AbsPath, Argv, DecisionSource, EscalationExecution, ExecApprovalRequirement, RawText};
+use stockade_execpolicy::{Evaluation, PatternToken, Placement};
+use stockade_protocol::{
+    AbsPath, Argv, Decision, DecisionSource, EscalationExecution, ExecApprovalRequirement, RawText,
+};
 
 use crate::requirement;
 use crate::runtime::{Requirement, ToolContext};
-use crate::session::{RulesOutside, Session};
+use crate::session::{RulesOutside, Sandboxing, Session};
 use crate::skills::{named, skill_scripts};
 use crate::starts_tell::starts_tell;
 use crate::steering_variable::steering_variable;
@@ -34,6 +36,12 @@ pub(crate) fn command_requirement(
         let program = RawText::from(program.to_string_lossy().as_ref());
         verdict.rules = RuleVerdict::Unknown { reason: format!("`{program}` may have been put there by a command") };
     }
+    if let RuleVerdict::Prompt { reason } = &mut verdict.rules
+        && session.sandboxing() == Sandboxing::On
+        && ctx.sandbox.sees_starts()
+    {
+        reason.push_str(&promised(&verdict.evaluation));
+    }
     let placement = placement(session, cwd, &verdict);
     let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, placement, wanted);
     let skills: Vec<String> = skill_scripts(session, cwd, &verdict).iter().map(named).collect();
@@ -61,6 +69,33 @@ pub(crate) fn command_requirement(
         (requirement, _) => requirement,
     };
     Requirement { requirement, source, verdict: Some(Box::new(verdict)) }
+}
+
+/// What a yes gives to programs of a line, when they start: the end of the question's reason.
+fn promised(evaluation: &Evaluation) -> String {
+    let asked = evaluation.commands.iter().filter(|judged| judged.decision == Decision::Prompt);
+    let mut said: Vec<String> = Vec::new();
+    for judged in asked {
+        let rules: Vec<_> = judged.deciding().filter(|rule| rule.grants()).collect();
+        let Some(rule) = rules.first() else { continue };
+        let word = |token: &PatternToken| token.alternatives().collect::<Vec<_>>().join("|");
+        let pattern: Vec<String> = rule.pattern().iter().map(word).collect();
+        let names: Vec<String> = judged.profiles().into_iter().map(|name| format!("`{name}`")).collect();
+        let gift = match judged.placement(Placement::Inside) {
+            Placement::Outside => format!("; a yes runs `{}` without the sandbox", pattern.join(" ")),
+            Placement::Inside => {
+                format!(
+                    "; a yes gives `{}` the profile {}, in a sandbox of its own",
+                    pattern.join(" "),
+                    names.join(", ")
+                )
+            }
+        };
+        if !said.contains(&gift) {
+            said.push(gift);
+        }
+    }
+    said.concat()
 }
 
 /// Where a command that rules allow runs: outside if its rules say so, no restriction needs the sandbox, and the

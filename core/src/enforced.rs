@@ -51,7 +51,7 @@ impl Enforced {
 #[cfg(feature = "patch")]
 mod for_patches {
     use stockade_protocol::{AbsPath, Access, FileRule, FileTarget, RuleSource};
-    use stockade_sandboxing::leads_to;
+    use stockade_sandboxing::{HostFiles as _, RealFiles, leads_to};
 
     use super::Enforced;
 
@@ -60,7 +60,10 @@ mod for_patches {
         pub(crate) fn may_read(&self, path: &AbsPath) -> bool {
             // A command does not see the host's files in a private directory.
             let shows = |access: Access| access > Access::Scratch;
-            shows(self.access(&leads_to(path))) && self.narrowing(path).is_none_or(|rule| shows(rule.access))
+            let real = leads_to(path);
+            shows(self.access(&real))
+                && self.narrowing(path).is_none_or(|rule| shows(rule.access))
+                && !self.restricts_another_spelling(&real, Access::Read)
         }
 
         /// Whether a patch may write a path without a question, by its name and by its target. Never for Stockade's
@@ -68,7 +71,25 @@ mod for_patches {
         pub(crate) fn may_write(&self, path: &AbsPath) -> bool {
             let real = leads_to(path);
             let owned = self.own_file(path).or_else(|| self.own_file(&real));
-            self.access(&real) == Access::Write && owned.is_none() && self.narrowing(path).is_none()
+            self.access(&real) == Access::Write
+                && owned.is_none()
+                && self.narrowing(path).is_none()
+                && !self.restricts_another_spelling(&real, Access::Write)
+        }
+
+        /// Whether a rule denies this access under a name that differs in case only, in a directory that ignores case
+        /// or may do so: nothing tells it of a name that is missing.
+        fn restricts_another_spelling(&self, real: &AbsPath, wanted: Access) -> bool {
+            let rules = self.permissions.files.iter().chain(&self.written).filter(|rule| rule.access < wanted);
+            rules.filter_map(|rule| if let FileTarget::Path(path) = &rule.target { Some(path) } else { None }).any(
+                |path| {
+                    let is_exact = path.components().eq(real.components().take(path.depth()));
+                    !is_exact
+                        && path.depth() <= real.depth()
+                        && path.components().zip(real.components()).all(|(own, other)| own.eq_ignore_ascii_case(other))
+                        && (RealFiles.kind(path).is_none() || RealFiles.has_other_spellings(path))
+                },
+            )
         }
 
         /// The bound that keeps one of Stockade's own files from being written.

@@ -19,6 +19,7 @@ use stockade_sandboxing::{absolute, protect_repositories};
 
 use crate::exec::Ended;
 
+mod beside;
 mod files;
 mod hosts;
 mod lines;
@@ -57,19 +58,44 @@ pub(crate) struct Ending<'a> {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) violations: Vec<Violation>,
-    /// Refused calls among them of which the output speaks as well.
-    pub(crate) said: Vec<ViolationTarget>,
+    pub(crate) said: Said,
+}
+
+/// What the output says of denials that were seen.
+#[derive(Default)]
+pub(crate) struct Said {
+    /// Refused calls of which it speaks as well.
+    pub(crate) calls: Vec<ViolationTarget>,
+    /// Denials that it shows to be beside the point.
+    pub(crate) beside: Vec<ViolationTarget>,
 }
 
 /// What the sandbox denied, as far as it can be told: what was seen, and a guess only where nothing would have been.
 pub(crate) fn violations(ending: &Ending<'_>) -> Found {
-    let Some(seen) = ending.seen else { return Found { violations: unseen(ending), said: Vec::new() } };
-    let mut violations = observed::violations(seen, ending.permissions, ending.command);
+    let Some(seen) = ending.seen else { return Found { violations: unseen(ending), said: Said::default() } };
+    let guesses = unseen(ending);
+    let said_unread = guesses.iter().filter(|guess| guess.operation == Operation::Read).filter_map(path_of);
+    let said_unread: Vec<AbsPath> = said_unread.cloned().collect();
+    let mut violations = observed::violations(seen, ending.permissions, ending.command, &said_unread);
     let (known, unseen): (Vec<Violation>, Vec<Violation>) =
-        unseen(ending).into_iter().partition(|guess| observed::would_be_seen(seen, guess));
-    let said = known.into_iter().filter(|guess| guess.operation == Operation::SystemCall).map(|guess| guess.target);
+        guesses.into_iter().partition(|guess| observed::would_be_seen(seen, guess));
+    let beside = violations.iter().filter(|found| beside::is_beside(found, ending.text, ending.command));
+    let beside = beside.map(|found| found.target.clone()).collect();
+    let calls = known.into_iter().filter(|guess| guess.operation == Operation::SystemCall).map(|guess| guess.target);
     violations.extend(unseen.into_iter().map(|guess| observed::with_process(seen, guess)));
-    Found { violations, said: said.collect() }
+    Found { violations, said: Said { calls: calls.collect(), beside } }
+}
+
+fn path_of(violation: &Violation) -> Option<&AbsPath> {
+    match &violation.target {
+        ViolationTarget::Path(path) => Some(path),
+        ViolationTarget::Destination(_)
+        | ViolationTarget::UnixSocket(_)
+        | ViolationTarget::SystemCall(_)
+        | ViolationTarget::Process(_)
+        | ViolationTarget::Command(_)
+        | ViolationTarget::Limit(_) => None,
+    }
 }
 
 /// Denials inferred from a signal or the output.

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stockade_execpolicy::{CheckReport, Policy};
+use stockade_execpolicy::{Breadth, CheckReport, Placement, Policy, PrefixRule};
 use stockade_network_proxy::{LocalNetworks, Rules};
 use stockade_protocol::{
     AbsPath, Access, Decision, DecisionSource, Destination, ExecApprovalRequirement, ExecRequest, FileRule, Host,
@@ -46,7 +46,7 @@ pub struct Explanation {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The rules that hold for the programs that it starts, each with its decision and its place; none where no rule
-    /// restricts, and where starts are not seen.
+    /// restricts or grants, and where starts are not seen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inside: Vec<String>,
     /// Directories whose programs are asked about as scripts of a skill.
@@ -103,11 +103,28 @@ pub struct HostExplanation {
 
 const UNSEEN_STARTS: &str = "rules that restrict hold for this line alone: here it is not seen what its programs start";
 
-/// The rules that restrict, in words.
-fn restricting(policy: &Policy) -> Vec<String> {
-    let rules = policy.rules().filter(|rule| rule.decision() != Decision::Allow);
-    let verb = |decision| if decision == Decision::Forbidden { "forbidden" } else { "asked" };
-    rules.map(|rule| format!("{} {rule} ({})", verb(rule.decision()), rule.origin())).collect()
+/// The rules that restrict or grant, in words.
+fn holding_inside(policy: &Policy) -> Vec<String> {
+    let rules = policy.rules().filter(|rule| rule.decision() != Decision::Allow || rule.grants());
+    let verb = |decision| match decision {
+        Decision::Forbidden => "forbidden",
+        Decision::Prompt => "asked",
+        Decision::Allow => "granted",
+    };
+    rules.map(|rule| format!("{} {rule}{} ({})", verb(rule.decision()), given(rule), rule.origin())).collect()
+}
+
+/// What a rule gives a program that is started, in words.
+fn given(rule: &PrefixRule) -> String {
+    let profiles: Vec<String> = rule.profiles().iter().map(|name| format!("`{name}`")).collect();
+    match rule.breadth() {
+        _ if !rule.grants() => String::new(),
+        _ if rule.placement(Placement::Inside) == Placement::Outside => {
+            String::from(", which runs without the sandbox")
+        }
+        Breadth::Exact => format!(", with exactly {}", profiles.join(", ")),
+        Breadth::Added => format!(", with {}", profiles.join(", ")),
+    }
 }
 
 impl Orchestrator {
@@ -152,7 +169,7 @@ impl Orchestrator {
         let mut inside = Vec::new();
         if are_judged(ctx.session, &ctx.rules.policy(), confinement) {
             if ctx.sandbox.sees_starts() {
-                inside = restricting(&ctx.rules.policy());
+                inside = holding_inside(&ctx.rules.policy());
             } else {
                 warnings.push(String::from(UNSEEN_STARTS));
             }

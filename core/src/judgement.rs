@@ -225,14 +225,15 @@ impl Approvals {
     }
 }
 
-/// The grant of the profiles that rules give to an allowed command.
+/// The grant of the profiles that rules give to an allowed command. One with sockets is given to single programs alone,
+/// which are checked when they start: a service of the user's acts as the user.
 fn granted_by_rules(session: &Session, verdict: &Verdict) -> Option<EscalationExecution> {
     if verdict.rules != RuleVerdict::Allowed || session.sandboxing() != Sandboxing::On {
         return None;
     }
     let names = verdict.evaluation.profiles(&verdict.parsed);
     let granted = names.iter().filter_map(|name| session.profiles.get(*name));
-    let all = granted.cloned().reduce(|all, more| all.merge(&more))?;
+    let all = granted.cloned().reduce(|all, more| all.merge(&more)).filter(|all| all.unix_sockets.is_empty())?;
     Some(EscalationExecution::Permissions(Box::new(all)))
 }
 

@@ -15,6 +15,7 @@ mod evidence;
 mod exec;
 mod explain;
 mod git_words;
+mod go_stamps;
 mod judgement;
 #[cfg(feature = "patch")]
 mod patch;

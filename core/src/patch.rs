@@ -15,10 +15,9 @@ use stockade_protocol::{
     ExecApprovalRequirement, FileChange, FileRule, PatchApproval, PatchRequest, Refusal, RefusedBy, RequestId,
     Violation,
 };
-use stockade_sandboxing::leads_to;
+use stockade_sandboxing::{Backend, leads_to, placeholder_at_or_above};
 
 use crate::approvals::{ApprovalKey, Grant};
-use crate::audit_log::with_cause;
 use crate::enforced::Enforced;
 use crate::judgement::Purpose;
 use crate::run::{Orchestrator, RunError};
@@ -79,7 +78,7 @@ impl Orchestrator {
     /// itself. Neither the contents nor the changes are checked.
     pub fn explain_writing(&self, request: &PatchRequest) -> Result<PatchExplanation, RunError> {
         let in_force = self.in_force();
-        let enforced = Enforced::of(&in_force.session).map_err(|error| failed(&error))?;
+        let enforced = Enforced::of(&in_force.session).map_err(failed)?;
         let runtime = PatchRuntime::unread(request, enforced);
         let judgement = self.approvals.judge(&runtime, request, &self.context(&in_force), Purpose::Explain);
         let (requirement, source) = (judgement.requirement(), judgement.source);
@@ -91,7 +90,8 @@ impl Orchestrator {
         self.check_session(&request.thread_id)?;
         // Prepared and judged under one policy, even if it is changed meanwhile.
         let in_force = self.in_force();
-        match PatchRuntime::prepare(request, &in_force.session) {
+        let ready = remove_placeholders(request, &*in_force.sandbox);
+        match ready.and_then(|()| PatchRuntime::prepare(request, &in_force.session)) {
             Ok(runtime) => self.run_under(&in_force, &runtime, request).await,
             // An unreadable patch can't be asked about, but the request is recorded.
             Err(error) => self.failed_before_asking::<PatchOutcome>(&request.id, requested(request), error),
@@ -103,21 +103,37 @@ fn requested(request: &PatchRequest) -> AuditEvent {
     AuditEvent::PatchRequested { paths: request.changes.iter().flat_map(|change| change.paths()).cloned().collect() }
 }
 
-fn failed(error: &dyn std::error::Error) -> RunError {
-    RunError::Tool { why: with_cause(error) }
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> RunError {
+    RunError::Patch(Box::new(error))
+}
+
+/// A path that a running command needs to be absent.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is kept absent for a command that runs in this workspace: apply the patch again after its end")]
+struct KeptAbsent(AbsPath);
+
+/// Removes the placeholders of idle sandboxes at or above the changed files. One of a running command stays: the
+/// command's sandbox would lose the mount that protects the name.
+fn remove_placeholders(request: &PatchRequest, sandbox: &dyn Backend) -> Result<(), RunError> {
+    let held = || request.changes.iter().flat_map(|change| change.paths()).find_map(placeholder_at_or_above);
+    if held().is_none() {
+        return Ok(());
+    }
+    sandbox.end_idle_sandboxes();
+    held().map_or(Ok(()), |path| Err(failed(KeptAbsent(path))))
 }
 
 impl PatchRuntime {
     /// Reads and checks everything, and writes nothing. If a path may not be read, no file is read: the answer would
     /// reveal its content.
     pub fn prepare(request: &PatchRequest, session: &Session) -> Result<Self, RunError> {
-        let enforced = Enforced::of(session).map_err(|error| failed(&error))?;
+        let enforced = Enforced::of(session).map_err(failed)?;
         let Self { outside: refused, unreadable, enforced, .. } = match Self::unread(request, enforced) {
             unread if unread.unreadable.is_some() => return Ok(unread),
             unread => unread,
         };
         let given: Vec<&AbsPath> = request.changes.iter().flat_map(|change| change.paths()).collect();
-        let roots = roots(&given, &enforced).map_err(|error| failed(&error))?;
+        let roots = roots(&given, &enforced).map_err(failed)?;
         let outside: Mutex<BTreeSet<AbsPath>> = Mutex::new(refused.into_iter().collect());
         let note = |path: &AbsPath| {
             if !enforced.may_write(path) {
@@ -126,7 +142,7 @@ impl PatchRuntime {
             // A link may have been planted since.
             enforced.may_read(path)
         };
-        let prepared = prepare(&request.changes, &roots, note).map_err(|error| failed(&error))?;
+        let prepared = prepare(&request.changes, &roots, note).map_err(failed)?;
         let outside = outside.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
         Ok(Self { prepared: Mutex::new(Some(prepared)), outside, unreadable, enforced })
     }
@@ -278,14 +294,21 @@ impl Sandboxable for PatchRuntime {
 impl ToolRuntime<PatchRequest> for PatchRuntime {
     type Output = PatchOutcome;
 
-    async fn attempt(&self, _: &PatchRequest, _: &Grant, ctx: &ToolContext<'_>) -> Result<PatchOutcome, RunError> {
+    async fn attempt(
+        &self,
+        request: &PatchRequest,
+        _: &Grant,
+        ctx: &ToolContext<'_>,
+    ) -> Result<PatchOutcome, RunError> {
         if ctx.session.maximum.is_some() && !self.outside.is_empty() {
             let reason = String::from("the administrator's maximum does not allow to write there");
             return Ok(PatchOutcome::Refused(Refusal { by: RefusedBy::Administrator, reason }));
         }
+        // A command may have run while the question was open.
+        remove_placeholders(request, ctx.sandbox)?;
         let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let prepared = prepared.ok_or_else(|| RunError::Tool { why: String::from("the patch was applied already") })?;
-        let applied = prepared.apply().map_err(|error| failed(&error))?;
+        let prepared = prepared.ok_or_else(|| RunError::Patch("the patch was applied already".into()))?;
+        let applied = prepared.apply().map_err(failed)?;
         for leftover in applied.leftovers {
             tracing::warn!(path = %leftover, "an old file could not be removed");
         }

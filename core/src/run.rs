@@ -40,7 +40,7 @@ pub(crate) struct InForce {
     /// The session with its current policy.
     pub(crate) session: Arc<Session>,
     pub(crate) rules: Arc<RuleStore>,
-    sandbox: Arc<dyn Backend>,
+    pub(crate) sandbox: Arc<dyn Backend>,
 }
 
 impl InForce {
@@ -82,6 +82,9 @@ pub enum RunError {
         /// This session.
         session: String,
     },
+    /// A patch could not be prepared or written.
+    #[error(transparent)]
+    Patch(Box<dyn std::error::Error + Send + Sync>),
     /// A tool-specific failure.
     #[error("the tool failed: {why}")]
     Tool {
@@ -268,7 +271,7 @@ impl Orchestrator {
         let granted = self.approvals.memory.granted(&in_force.session.sandbox);
         for granted in granted.into_iter().filter(leads_where_it_did) {
             let session = Arc::make_mut(&mut in_force.session);
-            let merged = session.permissions.merge(&granted);
+            let merged = session.permissions.merge(&session.protecting(&granted));
             session.permissions = Permissions { network: session.with_denied_hosts(merged.network.clone()), ..merged };
         }
         in_force

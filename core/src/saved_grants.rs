@@ -40,7 +40,7 @@ impl Session {
             return;
         }
         for SavedGrant { permissions, directories, .. } in own {
-            let merged = self.permissions.merge(&permissions);
+            let merged = self.permissions.merge(&self.protecting(&permissions));
             self.permissions = Permissions { network: self.with_denied_hosts(merged.network.clone()), ..merged };
             self.made_on_use.extend(directories);
         }

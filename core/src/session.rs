@@ -36,6 +36,8 @@ pub struct Session {
     pub forbidden_hosts: Vec<HostRule>,
     /// The permissions of the profiles that rules name, by profile name.
     pub profiles: BTreeMap<String, Permissions>,
+    /// Profiles that rules name and that can't be granted now, each with the reason: its agent does not run.
+    pub unavailable_profiles: BTreeMap<String, String>,
     /// Missing directories to be created when a command may write them: caches of tools that have not run yet.
     pub made_on_use: BTreeSet<AbsPath>,
     /// Repositories in which commands may do what git does there.
@@ -122,6 +124,7 @@ impl Session {
             rules_outside: RulesOutside::default(),
             forbidden_hosts: Vec::new(),
             profiles: BTreeMap::new(),
+            unavailable_profiles: BTreeMap::new(),
             made_on_use: BTreeSet::new(),
             repositories: Vec::new(),
             skills: BTreeSet::new(),
@@ -134,6 +137,12 @@ impl Session {
     /// Sets the paths that every program needs to start, for programs that a rule gives exactly a profile.
     pub fn know_platform_defaults(&mut self, paths: Vec<AbsPath>) {
         self.host.platform_defaults = paths;
+    }
+
+    /// A grant whose writable directories are protected as the workspace is.
+    pub(crate) fn protecting(&self, grant: &Permissions) -> Permissions {
+        let is_directory = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.is_dir());
+        grant.protecting(&self.host.protected_names, is_directory)
     }
 
     /// Whether any command of the session could have written this path: by the session's permissions, by a profile that

@@ -24,6 +24,7 @@ use crate::command_requirement::command_requirement;
 use crate::connections::{Guard, with_named_rules};
 use crate::evidence::{self, Ending, Found};
 use crate::exec::{self, Clock, Ended, Finished, Input, Setting, StreamName, Streaming};
+use crate::go_stamps;
 use crate::proxied::{ProxyEndpoint, proxied};
 use crate::redact::is_token;
 use crate::run::RunError;
@@ -382,10 +383,14 @@ impl ShellRuntime {
         let inherited = ctx.session.environment.clone();
         let starts =
             if are_judged(ctx.session, &ctx.rules.policy(), confinement) { Starts::Judged } else { Starts::Unseen };
+        let mut environment = variables(&permissions.environment, inherited);
+        if confinement == Confinement::Sandbox {
+            go_stamps::turn_off(&mut environment, permissions, &request.cwd);
+        }
         let command = CommandSpec {
             argv: request.command.clone(),
             cwd: request.cwd.clone(),
-            environment: variables(&permissions.environment, inherited),
+            environment,
             process: ProcessSettings { starts, ..self.caller.process.clone() },
         };
         compile(command, permissions, confinement, ctx, endpoint)

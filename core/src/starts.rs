@@ -11,22 +11,22 @@ mod git;
 mod judge;
 mod record;
 mod rule_grant;
+mod settle;
 mod trusted;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use stockade_execpolicy::{Placement, Policy};
 use stockade_protocol::{
-    AbsPath, ApprovalSubject, Argv, CommandApproval, Decision, DecisionSource, EscalationExecution,
-    ExecApprovalRequirement, FileRules, JudgedProgram, Permissions, RawText, ReviewDecision, Violation,
+    AbsPath, Argv, Decision, DecisionSource, EscalationExecution, ExecApprovalRequirement, FileRules, JudgedProgram,
+    Permissions, RawText, Violation,
 };
 use stockade_sandboxing::{
     Concern, ProcessSettings, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict,
 };
-use stockade_shell_command::parse_argv;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -34,12 +34,13 @@ use self::cut::{ASKED, Cut, TOLD};
 use self::elsewhere::all_ended;
 pub(crate) use self::judge::restricts_builtins;
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
-use self::record::{Decided, Told};
-use crate::approvals::{ApprovalKey, Approvals, CommandKey, Confinement, Grant};
+use self::record::Told;
+use self::settle::{Answered, Equal, Settled};
+use crate::approvals::{Approvals, Confinement, Grant};
 use crate::audit_log::Trail;
 use crate::connections::Connections;
 use crate::exec::Clock;
-use crate::requirement::{self, approvals_count};
+use crate::requirement;
 use crate::run_answers::RunAnswers;
 use crate::session::Session;
 use crate::skills::{named, skill_script, skill_scripts};
@@ -57,6 +58,7 @@ pub(crate) struct ProgramStarts {
 }
 
 /// What a backend asks.
+#[derive(Clone)]
 struct Keeper {
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
@@ -100,9 +102,6 @@ struct Shared {
     told: Mutex<Told>,
 }
 
-/// What equal starts have in common: the commands that met a rule, the skill's script, and the directory.
-type Equal = (Vec<Words>, Option<AbsPath>, AbsPath);
-
 /// What the line shows, and was decided on as a whole.
 struct DecidedBefore {
     commands: HashSet<Words>,
@@ -116,12 +115,6 @@ pub(crate) struct StartsSeen {
     pub(crate) refused: Vec<Violation>,
     /// What a rule spoke of, refused or not.
     pub(crate) programs: Vec<JudgedProgram>,
-}
-
-#[derive(Clone, Debug)]
-enum Answered {
-    Yes,
-    No { reason: String },
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -221,20 +214,23 @@ impl StartKeeper for Keeper {
     }
 
     fn judge(&self, start: &ProgramStart) -> Concern {
-        match self.shared.met(start) {
-            None => match self.shared.rule_grant(start) {
-                Some(granted) => Concern::Escalate { variables: granted.variables },
-                None => Concern::None,
-            },
-            Some(met) if met.decision == Decision::Prompt && self.shared.is_decided_before(&met) => Concern::None,
-            Some(_) => Concern::Decide,
+        let met = self.shared.met(start);
+        if met.as_ref().is_some_and(|met| met.decision == Decision::Forbidden) {
+            return Concern::Decide;
+        }
+        match (met.is_none_or(|met| self.shared.is_decided_before(&met)), self.shared.rule_grant(start)) {
+            (_, Some(granted)) => Concern::Escalate { variables: granted.variables },
+            (true, None) => Concern::None,
+            (false, None) => Concern::Decide,
         }
     }
 
     fn decide(&self, start: ProgramStart, caller: StartCaller, answer: StartAnswer) {
-        let Some(met) = self.shared.met(&start) else { return answer.give(self.elsewhere(start, caller)) };
+        let met = self.shared.met(&start);
+        let is_asked_about = |met: &Met| met.decision == Decision::Forbidden || !self.shared.is_decided_before(met);
+        let Some(met) = met.filter(is_asked_about) else { return answer.give(self.elsewhere(start, caller)) };
         let shared = Arc::clone(&self.shared);
-        let Some(start) = shared.shown(&start) else {
+        let Some(shown) = shared.shown(&start) else {
             return answer.give(StartVerdict::Refused);
         };
         let rules = match met.decision {
@@ -254,12 +250,13 @@ impl StartKeeper for Keeper {
         match required {
             ExecApprovalRequirement::Forbidden { reason } => {
                 let source = DecisionSource::Rule(met.reason);
-                shared.refuse(&start, &caller, source, reason);
+                shared.refuse(&shown, &caller, source, reason);
                 answer.give(StartVerdict::Refused);
             }
-            ExecApprovalRequirement::Skip { .. } => answer.give(StartVerdict::GoOn),
+            ExecApprovalRequirement::Skip { .. } => answer.give(self.elsewhere(start, caller)),
             ExecApprovalRequirement::NeedsApproval { .. } => {
                 let (mut stop, is_wanted) = (self.stop.clone(), answer.is_wanted());
+                let keeper = self.clone();
                 self.runtime.spawn(async move {
                     // What is asked for a caller ends with it, and with the run.
                     let given_up = async {
@@ -269,7 +266,11 @@ impl StartKeeper for Keeper {
                             () = shared.answers.given_up() => {}
                         }
                     };
-                    answer.give(shared.settle(&met, &start, &caller, given_up).await);
+                    let promise = shared.promise(&start);
+                    answer.give(match shared.settle(&met, (&shown, &promise), &caller, given_up).await {
+                        Settled::Yes => keeper.elsewhere(start, caller),
+                        Settled::No => StartVerdict::Refused,
+                    });
                 });
             }
         }
@@ -352,89 +353,5 @@ impl Shared {
         let cwd = start.cwd.clone().or_else(|| "/".parse().ok())?;
         let key = Argv::parse(words.iter().cloned()).ok()?;
         Some(Shown { command: shown(TOLD)?, asked: shown(ASKED)?, key, cwd })
-    }
-
-    /// Finds the answer to a question: one that was given before, or a person's.
-    async fn settle(
-        &self,
-        met: &Met,
-        start: &Shown,
-        caller: &StartCaller,
-        given_up: impl Future<Output = ()>,
-    ) -> StartVerdict {
-        tokio::pin!(given_up);
-        let _turn = tokio::select! {
-            turn = self.turn.lock() => turn,
-            () = &mut given_up => return StartVerdict::Refused,
-        };
-        let rule = || DecisionSource::Rule(met.reason.clone());
-        let equal: Equal = (met.words.clone(), met.skill.clone(), start.cwd.clone());
-        let known = locked(&self.answered).get(&equal).cloned();
-        match known {
-            Some(Answered::Yes) => return StartVerdict::GoOn,
-            Some(Answered::No { reason }) => return self.refuse(start, caller, rule(), reason),
-            None => {}
-        }
-        let by_default = EscalationExecution::TurnDefault;
-        let key = CommandKey::new(&start.key, &start.cwd, &self.session.permissions, &by_default);
-        let keys = vec![ApprovalKey::Command(Box::new(key))];
-        if approvals_count(self.session.ask) && self.approvals.memory.recall(&keys).is_some() {
-            self.record(start, caller, Decided::allowed_by(DecisionSource::SessionMemory));
-            return StartVerdict::GoOn;
-        }
-        if self.answers.declines_rest() || self.is_unanswered.load(Ordering::Relaxed) {
-            let reason = format!("nobody answers; {}", met.reason);
-            return self.refuse(start, caller, rule(), reason);
-        }
-        let question = ApprovalSubject::Command(Box::new(CommandApproval {
-            command: start.asked.clone(),
-            cwd: start.cwd.clone(),
-            parsed: parse_argv(&start.asked),
-            escalation: by_default.clone(),
-            justification: None,
-            violations: Vec::new(),
-            proposed_execpolicy_amendment: None,
-            started_by: caller.chain.clone(),
-        }));
-        let _pause = self.clock.pause();
-        let reason = Some(met.reason.clone());
-        let answer = match self.approvals.ask_start(question, reason, &self.trail, given_up).await {
-            Ok(Some(answer)) => answer,
-            Ok(None) => return StartVerdict::Refused,
-            Err(refusal) => {
-                self.is_unanswered.store(true, Ordering::Relaxed);
-                return self.refuse(start, caller, rule(), format!("{}; {}", refusal.reason, met.reason));
-            }
-        };
-        let no = match answer {
-            ReviewDecision::ApprovedForSession => {
-                self.approvals.memory.remember(keys, &by_default);
-                None
-            }
-            ReviewDecision::Approved | ReviewDecision::ApprovedForRun => None,
-            ReviewDecision::Denied { reason: Some(why) } => Some(format!("the reviewer said no: {why}")),
-            ReviewDecision::TimedOut => {
-                self.is_unanswered.store(true, Ordering::Relaxed);
-                Some(String::from("nobody answered in time"))
-            }
-            ReviewDecision::Abort => Some(String::from("the reviewer stopped the session")),
-            ReviewDecision::Denied { reason: None }
-            | ReviewDecision::DeniedForRun
-            | ReviewDecision::ApprovedExecpolicyAmendment { .. }
-            | ReviewDecision::ApprovedProfileAmendment { .. }
-            | ReviewDecision::NetworkPolicyAmendment { .. } => Some(String::from("the reviewer said no")),
-        };
-        match no {
-            None => {
-                locked(&self.answered).insert(equal, Answered::Yes);
-                self.record(start, caller, Decided::allowed_by(DecisionSource::Reviewer));
-                StartVerdict::GoOn
-            }
-            Some(said) => {
-                let reason = format!("{said}; {}", met.reason);
-                locked(&self.answered).insert(equal, Answered::No { reason: reason.clone() });
-                self.refuse(start, caller, DecisionSource::Reviewer, reason)
-            }
-        }
     }
 }

@@ -31,6 +31,9 @@ const MOST_RECORDED: usize = 100;
 /// The interval for checking whether a call still waits.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
+/// Directories of a home in which each tool has one of its own.
+const SHARED: &[&str] = &[".cache", ".config", ".local", ".local/bin", ".local/lib", ".local/share", ".local/state"];
+
 /// Decides on the writes of one run. When dropped, it decides nothing more.
 pub(crate) struct Writes {
     keeper: Arc<Keeper>,
@@ -296,7 +299,8 @@ impl Shared {
     /// The profile that would grant these directories to this command in future, if one may.
     fn proposed(&self, directories: &[AbsPath]) -> Option<ProfileAmendment> {
         let (store, command) = self.saving.get()?;
-        if directories.is_empty() { None } else { store.propose(command, directories) }
+        let is_for_many = directories.iter().any(|directory| self.is_shared(directory));
+        if directories.is_empty() || is_for_many { None } else { store.propose(command, directories) }
     }
 
     /// Grants it to later runs of the session.
@@ -318,8 +322,20 @@ impl Shared {
         directories
     }
 
+    fn home(&self) -> Option<AbsPath> {
+        self.session.environment.get(&"HOME".into()).and_then(|home| AbsPath::parse(home.clone()).ok())
+    }
+
+    /// Whether every tool has a directory of its own in this one.
+    fn is_shared(&self, directory: &AbsPath) -> bool {
+        let below = |home: &AbsPath, shared: &str| {
+            shared.split('/').try_fold(home.clone(), |path, name| path.join(name.as_bytes().to_vec())).ok()
+        };
+        self.home().is_some_and(|home| SHARED.iter().any(|shared| below(&home, shared).as_ref() == Some(directory)))
+    }
+
     /// The cache that contains a path, the directory to be created, or the directory of a file: never an ancestor of
-    /// the home directory or the workspace, nor a top-level directory.
+    /// the home directory or the workspace, nor a top-level directory, nor one that all tools share.
     fn directory(&self, operation: WriteOperation, path: &AbsPath) -> Option<AbsPath> {
         let nearest = match operation {
             WriteOperation::MakeDirectory => Some(path.clone()),
@@ -328,13 +344,16 @@ impl Shared {
         let cache = path.ancestors().skip(1).find(|above| {
             above.parent().is_some_and(|parent| parent.components().last() == Some(b".cache".as_slice()))
         });
-        let homes = self.session.environment.get(&"HOME".into()).and_then(|home| AbsPath::parse(home.clone()).ok());
-        let kept: Vec<&AbsPath> = homes.iter().chain(&self.session.host.workspace_roots).collect();
+        let home = self.home();
+        let kept: Vec<&AbsPath> = home.iter().chain(&self.session.host.workspace_roots).collect();
         let is_narrow =
             |directory: &AbsPath| directory.depth() > 1 && !kept.iter().any(|kept| kept.starts_with(directory));
         let is_granted = |directory: &AbsPath| self.with(std::slice::from_ref(directory)).is_some();
         let candidates = [cache, nearest].into_iter().flatten();
-        candidates.filter(is_narrow).find(is_granted)
+        // What every tool has a directory in is not for one of them, unless it is missing: then all in it is new.
+        let is_new = operation == WriteOperation::MakeDirectory;
+        let fits = |directory: &AbsPath| is_narrow(directory) && (is_new || !self.is_shared(directory));
+        candidates.filter(fits).find(is_granted)
     }
 }
 
@@ -353,6 +372,7 @@ fn operation(act: &DeniedAct) -> Option<WriteOperation> {
         // A second name for a file would outlast the approval.
         DeniedAct::Link { .. }
         | DeniedAct::Read(_)
+        | DeniedAct::LookAt(_)
         | DeniedAct::LookUp(_)
         | DeniedAct::Connect { .. }
         | DeniedAct::Call(_)

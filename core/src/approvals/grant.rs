@@ -4,7 +4,7 @@ use std::io;
 
 use stockade_protocol::{
     AbsPath, Access, DecisionSource, EscalationExecution, FileRule, FileRules, FileTarget, Invalid, NetworkPolicy,
-    Permissions, RawText,
+    Permissions, RawText, RuleSource,
 };
 use stockade_sandboxing::leads_to;
 
@@ -118,7 +118,13 @@ pub(crate) enum ProgramExecution {
 
 /// Permissions without the session's own. What the session denies stays denied, and its limits and environment stay.
 fn exactly(session: &Session, declared: &Permissions) -> Result<Permissions, Invalid> {
-    let stays = |rule: &&FileRule| rule.access == Access::None || rule.is_bound();
+    // A protected name stays so where the declared directories contain it; it grants nothing elsewhere.
+    let is_covered = |rule: &FileRule| match &rule.target {
+        FileTarget::Path(path) => declared.access(path) == Access::Write,
+        FileTarget::Glob(_) => false,
+    };
+    let protects = |rule: &FileRule| rule.source == RuleSource::ProtectedMetadata && is_covered(rule);
+    let stays = |rule: &&FileRule| rule.access == Access::None || rule.is_bound() || protects(rule);
     let denials = session.permissions.files.iter().filter(stays).cloned();
     let defaults = session.host.platform_defaults.iter().map(|path| FileRule::path(path.clone(), Access::Read));
     let least = Permissions {
@@ -127,7 +133,7 @@ fn exactly(session: &Session, declared: &Permissions) -> Result<Permissions, Inv
         unix_sockets: Default::default(),
         ..session.permissions.clone()
     };
-    let merged = least.merge(declared);
+    let merged = least.merge(&session.protecting(declared));
     let network = session.with_denied_hosts(merged.network.clone());
     Ok(session.bounded(&Permissions { network, ..merged }))
 }
@@ -140,7 +146,7 @@ pub(crate) fn execution(
     let permissions = match escalation {
         EscalationExecution::TurnDefault => session.permissions.clone(),
         EscalationExecution::Permissions(more) => {
-            let merged = session.permissions.merge(more);
+            let merged = session.permissions.merge(&session.protecting(more));
             Permissions { network: session.with_denied_hosts(merged.network.clone()), ..merged }
         }
         EscalationExecution::Unsandboxed => unsandboxed(session)?,
@@ -256,6 +262,34 @@ mod tests {
             assert_eq!(found, (Access::None, Confinement::Sandbox));
         }
         assert_eq!(access(&session, EscalationExecution::Unsandboxed, "/etc/x").0, Access::Write);
+    }
+
+    #[test]
+    fn a_granted_directory_is_protected_as_the_workspace_is() {
+        let session = session(SandboxPolicy::workspace_write());
+        let more = FileRules::new([FileRule::path("/var/lib".parse().unwrap(), Access::Write)]).unwrap();
+        let more = Permissions { files: more, ..Permissions::default() };
+        let (widened, _) = execution(&session, &EscalationExecution::Permissions(Box::new(more))).unwrap();
+        let wide = FileRules::new([FileRule::path("/".parse().unwrap(), Access::Write)]).unwrap();
+        let exact = exactly(&session, &Permissions { files: wide, ..Permissions::default() }).unwrap();
+        let narrow = FileRules::new([FileRule::path("/var/lib".parse().unwrap(), Access::Write)]).unwrap();
+        let narrow = exactly(&session, &Permissions { files: narrow, ..Permissions::default() }).unwrap();
+        for (permissions, path, access) in [
+            (&widened, "/var/lib/f", Access::Write),
+            (&widened, "/var/lib/.claude/settings.json", Access::Read),
+            (&widened, "/var/lib/.git", Access::Read),
+            (&widened, "/repo/.git/hooks", Access::Read),
+            (&exact, "/repo/f", Access::Write),
+            (&exact, "/repo/.claude/x", Access::Read),
+            (&exact, "/.git/x", Access::Read),
+            // Nothing of the workspace is granted by its protection.
+            (&narrow, "/repo/.git/x", Access::None),
+            (&narrow, "/var/lib/.codex", Access::Read),
+        ] {
+            assert_eq!(permissions.access(&path.parse().unwrap()), access, "{path}");
+        }
+        let source = |path: &str| widened.files.deciding(&path.parse().unwrap()).unwrap().source;
+        assert_eq!(source("/var/lib/.agents/x"), RuleSource::ProtectedMetadata);
     }
 
     #[test]

@@ -12,10 +12,14 @@ use stockade_sandboxing::{
     CountedLimit, Coverage, DeniedAct, HostFiles as _, Observation, RealFiles, protect_repositories,
 };
 
-use super::MOST_VIOLATIONS;
+use super::beside::is_idle_look;
 use super::files::{self, first_missing, is_tool_directory};
 use super::hosts::{self, NamedHost};
 use super::resources;
+use super::{MOST_VIOLATIONS, Said};
+
+/// The port of name servers.
+const NAME_SERVER: u16 = 53;
 
 /// The observations of an ended run.
 #[derive(Clone, Debug)]
@@ -54,9 +58,11 @@ const HISTORIES: &[&str] = &["history", "histfile", "zhistory", "lesshst", "less
 const STATE_HISTORIES: &[&str] = &["lesshst", "lesshsQ", "fish_history"];
 
 /// The denials of a run, in the order in which they happened. `granted` has the bounds on Stockade's own files, which the
-/// permissions that a backend enforces have no more: there a mask may stand in the place of a bound.
-pub(crate) fn violations(seen: &Seen, granted: &Permissions, command: &[RawText]) -> Vec<Violation> {
+/// permissions that a backend enforces have no more: there a mask may stand in the place of a bound. `said` are paths that the
+/// output says could not be read.
+pub(crate) fn violations(seen: &Seen, granted: &Permissions, command: &[RawText], said: &[AbsPath]) -> Vec<Violation> {
     let all = seen.observations.iter().filter(|observation| !is_search(observation, &seen.observations));
+    let all = all.filter(|observation| !is_idle_look(observation, &seen.observations, command, said));
     let all = all.filter_map(|observation| violation(&seen.permissions, observation, command));
     all.map(|violation| within_bounds(violation, granted)).take(MOST_VIOLATIONS).collect()
 }
@@ -76,6 +82,7 @@ fn is_search(observation: &Observation, all: &[Observation]) -> bool {
     let name = |observation: &Observation| match &observation.act {
         DeniedAct::LookUp(host) => Some(host.to_string()),
         DeniedAct::Read(_)
+        | DeniedAct::LookAt(_)
         | DeniedAct::Write(_)
         | DeniedAct::Create(_)
         | DeniedAct::MakeDirectory(_)
@@ -95,13 +102,13 @@ fn is_search(observation: &Observation, all: &[Observation]) -> bool {
 pub(crate) fn matters(
     violation: &Violation,
     seen: Option<&Seen>,
-    said: &[ViolationTarget],
+    Said { calls: said, beside }: &Said,
     command: &[RawText],
 ) -> bool {
     if said.contains(&violation.target) {
         return true;
     }
-    if is_housekeeping(violation, command) {
+    if beside.contains(&violation.target) || is_housekeeping(violation, command) {
         return false;
     }
     let mut tries =
@@ -166,7 +173,7 @@ fn is_history(name: &[u8]) -> bool {
 /// Whether a denial belongs to the observation.
 fn is_of(violation: &Violation, seen: &Observation) -> bool {
     match (&seen.act, &violation.target) {
-        (DeniedAct::Read(path), ViolationTarget::Path(target)) => {
+        (DeniedAct::Read(path) | DeniedAct::LookAt(path), ViolationTarget::Path(target)) => {
             violation.operation == Operation::Read && path == target
         }
         (
@@ -248,6 +255,12 @@ fn violation(permissions: &Permissions, observation: &Observation, command: &[Ra
         let found = hosts::violation(permissions, Some(NamedHost { host, port: None }), command)?;
         return Some(Violation { evidence: Evidence::Observed, pid, program, ..found });
     }
+    if let DeniedAct::Connect { protocol: NetworkProtocol::Udp, port: NAME_SERVER, .. } = act
+        // Resolvers with queries of their own, such as Go's, do not show the name. The command may have only one host.
+        && let Some(found) = hosts::violation(permissions, None, command)
+    {
+        return Some(Violation { evidence: Evidence::Observed, pid, program, ..found });
+    }
     let (operation, target, rule, amendment) = match &act {
         // What a unix socket was for is told by the command's words, if at all.
         DeniedAct::LookUp(_) | DeniedAct::UnixSocket => return None,
@@ -268,10 +281,11 @@ fn violation(permissions: &Permissions, observation: &Observation, command: &[Ra
                 decision: Decision::Allow,
             };
             // Access to a name server is useless: the sandbox answers names.
-            let amendment = (*protocol != NetworkProtocol::Udp).then_some(PermissionAmendment::Network(rule));
+            let is_of_names = *protocol == NetworkProtocol::Udp && *port == NAME_SERVER;
+            let amendment = (!is_of_names).then_some(PermissionAmendment::Network(rule));
             (Operation::Connect, ViolationTarget::Destination(destination), DenyingRule::NotGranted, amendment)
         }
-        DeniedAct::Read(path) => on_file(permissions, path, Access::Read, path.clone()),
+        DeniedAct::Read(path) | DeniedAct::LookAt(path) => on_file(permissions, path, Access::Read, path.clone()),
         DeniedAct::Write(path) if is_device(path) => {
             (Operation::Write, ViolationTarget::Path(path.clone()), resources::layer(files::OWN_DEVICES), None)
         }
@@ -348,7 +362,7 @@ fn written(path: &AbsPath) -> Option<AbsPath> {
     if host_path.is_dir() || !is_database(&host_path) { Some(path.clone()) } else { path.parent() }
 }
 
-fn is_database(path: &Path) -> bool {
+pub(super) fn is_database(path: &Path) -> bool {
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
     let is_file = path.metadata().is_ok_and(|found| found.is_file());
     let mut head = [0; MAGIC.len()];

@@ -1,3 +1,4 @@
+use super::super::beside::is_beside;
 use super::*;
 
 fn violation(operation: Operation, target: ViolationTarget, program: &str) -> Violation {
@@ -24,18 +25,18 @@ fn npm_does_without_its_own_logs_when_it_runs_a_script() {
         [&["npm", "test"][..], &["sh", "-c", "cd a && npm --silent run build; npm t"], &["/usr/bin/npm", "start"]]
     {
         for own in [&logs, &registry] {
-            assert!(!matters(own, None, &[], &words(line)), "{line:?}");
+            assert!(!matters(own, None, &Said::default(), &words(line)), "{line:?}");
         }
     }
     for line in [&["npm", "install"][..], &["npm"], &["sh", "-c", "npm ci && npm test"], &["node", "x.js"]] {
-        assert!(matters(&logs, None, &[], &words(line)), "{line:?}");
+        assert!(matters(&logs, None, &Said::default(), &words(line)), "{line:?}");
     }
     for other in [
         violation(Operation::Write, path("/home/me/.cache/demo"), "/usr/bin/node"),
         violation(Operation::Connect, destination("api.example.org"), "/usr/bin/node"),
         violation(Operation::Write, path("/home/me/.npm"), "/usr/bin/mkdir"),
     ] {
-        assert!(matters(&other, None, &[], &words(&["npm", "test"])), "{other:?}");
+        assert!(matters(&other, None, &Said::default(), &words(&["npm", "test"])), "{other:?}");
     }
 }
 
@@ -115,7 +116,48 @@ fn no_amendment_lifts_a_bound_behind_a_mask() {
     let act = DeniedAct::Create(state.join("x").unwrap());
     let observations = vec![Observation { pid: None, program: None, act, is_handled: false }];
     let seen = Seen { permissions: enforced, coverage: Coverage::default(), observations };
-    let found = violations(&seen, &granted, &[]);
+    let found = violations(&seen, &granted, &[], &[]);
     let [found] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((&found.rule, &found.amendment), (&Some(DenyingRule::File(bound)), &None));
+}
+
+/// A look at a hidden name counts if the command or its output names it, and once beside a read.
+#[test]
+fn a_look_counts_if_something_names_it() {
+    let path: AbsPath = "/h/.ssh/id".parse().unwrap();
+    let files = FileRules::new([FileRule::path("/h/.ssh".parse().unwrap(), Access::None)]).unwrap();
+    let permissions = Permissions { files, ..Permissions::default() };
+    let found = |acts: &[DeniedAct], line: &[&str], said: &[AbsPath]| {
+        let observation =
+            |act: &DeniedAct| Observation { pid: None, program: None, act: act.clone(), is_handled: false };
+        let observations = acts.iter().map(observation).collect();
+        let seen = Seen { permissions: permissions.clone(), coverage: Coverage::default(), observations };
+        violations(&seen, &permissions, &words(line), said).len()
+    };
+    let (look, read) = (DeniedAct::LookAt(path.clone()), DeniedAct::Read(path.clone()));
+    assert_eq!(found(std::slice::from_ref(&look), &["ssh", "host"], &[]), 0);
+    assert_eq!(found(std::slice::from_ref(&look), &["test", "-f", "/h/.ssh/id"], &[]), 1);
+    assert_eq!(found(std::slice::from_ref(&look), &["./backup"], std::slice::from_ref(&path)), 1);
+    assert_eq!(found(&[look, read], &["cat", "/h/.ssh/id"], &[]), 1);
+}
+
+/// Files of credentials that a tool reads in passing are not why it failed, unless something says so; nor is a database that
+/// could be opened for reading.
+#[test]
+fn what_a_tool_reads_in_passing_is_beside_the_point() {
+    let read = |path: &str| violation(Operation::Read, ViolationTarget::Path(path.parse().unwrap()), "/usr/bin/wget");
+    let line = words(&["wget", "http://localhost/"]);
+    assert!(is_beside(&read("/h/.netrc"), b"connect: Connection refused\n", &line));
+    assert!(is_beside(&read("/h/.docker/config.json"), b"", &line));
+    assert!(!is_beside(&read("/h/.netrc"), b"Username/Password Authentication Failed.\n", &line));
+    assert!(!is_beside(&read("/h/.netrc"), b"", &words(&["sh", "-c", "cat ~/.netrc > x"])));
+    assert!(!is_beside(&read("/h/.aws/credentials"), b"", &line));
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().canonicalize().unwrap().join("db");
+    std::fs::write(&database, b"SQLite format 3\0...").unwrap();
+    let target = ViolationTarget::Path(AbsPath::from_path(&database).unwrap());
+    let write = violation(Operation::Write, target, "/usr/bin/sqlite3");
+    assert!(is_beside(&write, b"Error: in prepare, no such table: t\n", &line));
+    assert!(!is_beside(&write, b"attempt to write a readonly database\n", &line));
+    assert!(!is_beside(&write, b"", &line), "it may have said nothing");
 }

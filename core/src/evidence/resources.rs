@@ -14,6 +14,9 @@ use super::{Ending, violation};
 /// The reason of a denial by a limit.
 pub(super) const LIMIT_REACHED: &str = "the limit was reached";
 
+/// Limit on paths that are looked for in the output.
+const MOST_NAMED: usize = 16;
+
 /// What stands against a call that no policy allows.
 pub(super) const REFUSED_CALL: &str = "no sandboxed command may use it";
 
@@ -75,18 +78,29 @@ fn in_words(ending: &Ending<'_>) -> Option<AbsPath> {
     words.iter().find_map(|word| existing_socket(ending.cwd, word))
 }
 
-/// Whether the command's words name a unix socket that does not exist.
+/// Paths in lines of the output that speak of a socket: `connection to server on socket "/run/s" failed`.
+fn in_output(ending: &Ending<'_>) -> Vec<String> {
+    let text = String::from_utf8_lossy(ending.text);
+    let lines = text.lines().filter(|line| line.to_lowercase().contains("socket"));
+    let words = lines.flat_map(|line| pieces(&line.into()));
+    let words = words.map(|word| word.trim_end_matches([':', '.']).to_owned());
+    words.filter(|word| word.starts_with('/')).take(MOST_NAMED).collect()
+}
+
+/// Whether the command's words, or its output, name a unix socket that does not exist.
 fn names_missing_socket(ending: &Ending<'_>) -> bool {
-    let mut words = ending.command.iter().flat_map(pieces);
-    words.any(|word| {
-        let is_named = word.starts_with('/') && (word.ends_with(".sock") || word.ends_with(".socket"));
-        is_named && Path::new(&word).symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    let is_socket = |word: &String| word.ends_with(".sock") || word.ends_with(".socket");
+    let named = ending.command.iter().flat_map(pieces).filter(is_socket);
+    named.chain(in_output(ending)).any(|word| {
+        let is_missing = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        word.starts_with('/') && Path::new(&word).symlink_metadata().is_err_and(is_missing)
     })
 }
 
-/// The unix socket in the command's words, else the only one in its environment.
+/// The unix socket in the command's words, else that in its output, else the only one in its environment.
 fn named_socket(ending: &Ending<'_>) -> Option<AbsPath> {
-    in_words(ending).or_else(|| {
+    let said = || in_output(ending).iter().find_map(|word| existing_socket(ending.cwd, word));
+    in_words(ending).or_else(said).or_else(|| {
         let values = SOCKET_VARIABLES.iter().filter_map(|name| ending.environment.get(&RawText::from(*name)));
         let mut named: Vec<AbsPath> =
             values.flat_map(pieces).filter_map(|word| existing_socket(ending.cwd, &word)).collect();

@@ -19,6 +19,7 @@ use stockade_sandboxing::{
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::judge::met;
 use super::record::Decided;
 use super::rule_grant::RuleGrant;
 use super::trusted::Variables;
@@ -36,13 +37,13 @@ const DEEPEST: usize = 4;
 const LONGEST_END: Duration = Duration::from_secs(20);
 
 impl Keeper {
-    /// What becomes of a start that no rule restricts.
+    /// What becomes of a start that no rule restricts, or that was approved.
     pub(super) fn elsewhere(&self, start: ProgramStart, caller: StartCaller) -> StartVerdict {
         let shared = &self.shared;
         let (Some(by_rule), Some(shown)) = (shared.rule_grant(&start), shared.shown(&start)) else {
             return StartVerdict::GoOn;
         };
-        match shared.granted(start, &by_rule) {
+        match shared.granted(&start, &by_rule) {
             Ok((copy, grant, variables)) => StartVerdict::Elsewhere(Box::new(Elsewhere {
                 live: Live::new(shared),
                 runtime: self.runtime.clone(),
@@ -65,25 +66,36 @@ impl Shared {
     /// What rules give to a start beyond what this run has.
     pub(super) fn rule_grant(&self, start: &ProgramStart) -> Option<RuleGrant> {
         let by_rule = RuleGrant::of(&self.policy, &self.session, start)?;
-        // The command itself has what was decided for it.
+        // The command itself has what was decided for it, if that is more than the session gives.
         let plain = |words: &[RawText]| words.split_first().map(|(name, rest)| (judge::base_name(name), rest.to_vec()));
         let words = start.forms.first()?;
-        if plain(words) == plain(self.command.words()) {
+        let has_more = *self.grant.escalation() != EscalationExecution::TurnDefault;
+        if has_more && plain(words) == plain(self.command.words()) {
+            return None;
+        }
+        // Only a person's yes counts for a rule that asks.
+        let is_unasked = by_rule.decision == Decision::Prompt
+            && met(&self.policy, start).is_some_and(|met| self.is_decided_before(&met))
+            && !matches!(self.grant.source(), DecisionSource::Reviewer | DecisionSource::SessionMemory);
+        if is_unasked {
             return None;
         }
         let has_it = by_rule.grant(&self.session).is_ok_and(|grant| {
             (grant.permissions(), grant.confinement()) == (self.grant.permissions(), self.grant.confinement())
         });
-        (!has_it).then_some(by_rule)
+        (!has_it || !by_rule.unavailable.is_empty()).then_some(by_rule)
     }
 
     /// The grant to a start, and the variables to set; or why it has none.
-    fn granted(
+    pub(super) fn granted(
         &self,
-        start: ProgramStart,
+        start: &ProgramStart,
         by_rule: &RuleGrant,
     ) -> Result<(StartCopy, Grant, trusted::Variables), String> {
-        let copy = start.copy.ok_or("its words, its program or its directory can't be copied as they are")?;
+        if let Some(why) = by_rule.unavailable.first() {
+            return Err(why.clone());
+        }
+        let copy = start.copy.clone().ok_or("its words, its program or its directory can't be copied as they are")?;
         if self.depth >= DEEPEST {
             return Err(String::from("too many programs above it run elsewhere"));
         }
@@ -298,7 +310,7 @@ impl Running for ProgramElsewhere {
         if let (Some(_), Some(notes), Some(start)) = (status, self.running.observations(), &self.start) {
             let (permissions, coverage) = (self.permissions.clone(), notes.coverage());
             let seen = Seen { permissions, coverage, observations: notes.kept() };
-            start.live.0.tell(seen_violations(&seen, start.grant.permissions(), self.command.words()));
+            start.live.0.tell(seen_violations(&seen, start.grant.permissions(), self.command.words(), &[]));
         }
         Ok(status)
     }

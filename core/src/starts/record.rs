@@ -16,7 +16,8 @@ const MOST_TOLD: usize = 100;
 
 #[derive(Default)]
 pub(super) struct Told {
-    recorded: HashSet<(Vec<RawText>, Decision)>,
+    /// Commands with their decision, and whether they had more than their caller.
+    recorded: HashSet<(Vec<RawText>, Decision, bool)>,
     pub(super) seen: StartsSeen,
 }
 
@@ -87,7 +88,7 @@ impl Shared {
         let is_new = {
             let mut told = locked(&self.told);
             let has_room = told.recorded.len() < MOST_TOLD;
-            has_room && told.recorded.insert((start.command.words().to_vec(), decision))
+            has_room && told.recorded.insert((start.command.words().to_vec(), decision, execution.is_some()))
         };
         if is_new {
             locked(&self.told).seen.programs.push(JudgedProgram {
@@ -96,6 +97,7 @@ impl Shared {
                 decision,
                 source: source.clone(),
                 reason: reason.clone(),
+                execution: execution.clone(),
             });
         }
         // What had more than its caller is recorded each time.

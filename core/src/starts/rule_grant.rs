@@ -18,9 +18,13 @@ use crate::writable_program::find;
 /// What rules give to a start.
 #[derive(Clone, Debug)]
 pub(super) struct RuleGrant {
+    /// Whether the rules allow the start, or ask before it.
+    pub(super) decision: Decision,
     pub(super) execution: ProgramExecution,
     /// The profiles, by name; none for a run outside of the sandbox.
     pub(super) profiles: Vec<String>,
+    /// Why profiles can't be given now.
+    pub(super) unavailable: Vec<String>,
     /// The variables that it keeps from its caller.
     pub(super) variables: Vec<RawText>,
     /// The rules, by their positions.
@@ -30,7 +34,7 @@ pub(super) struct RuleGrant {
 }
 
 impl RuleGrant {
-    /// Of a start that no rule restricts; `None` if no rule gives it anything.
+    /// Of a start that no rule forbids; `None` if no rule gives it anything. A rule that asks gives after a yes.
     pub(super) fn of(policy: &Policy, session: &Session, start: &ProgramStart) -> Option<Self> {
         let words = start.forms.first()?;
         let program = words.first()?;
@@ -42,28 +46,42 @@ impl RuleGrant {
         // What a wrapper or a shell goes on to start is judged when it does.
         let own = |part: &stockade_protocol::ParsedCommand| part.via.is_none() && part.role == CommandRole::Runs;
         let (judged, _) = evaluation.commands.iter().zip(&line.commands).find(|(_, part)| own(part))?;
-        if judged.decision != Decision::Allow {
+        let decision = judged.decision;
+        if decision == Decision::Forbidden {
             return None;
         }
-        let rules: Vec<_> = judged.allowing().filter(|rule| rule.grants()).collect();
+        let rules: Vec<_> = judged.deciding().filter(|rule| rule.grants()).collect();
         let first = rules.first()?;
         let (mut profiles, mut execution) = (Vec::new(), ProgramExecution::Outside);
+        let mut unavailable = Vec::new();
         if judged.placement(Placement::Inside) == Placement::Inside {
             profiles = judged.profiles().into_iter().map(str::to_owned).collect();
+            unavailable = profiles.iter().filter_map(|name| session.unavailable_profiles.get(name).cloned()).collect();
             let granted = profiles.iter().filter_map(|name| session.profiles.get(name));
-            let all: Permissions = granted.cloned().reduce(|all, more| all.merge(&more))?;
+            let all = granted.cloned().reduce(|all, more| all.merge(&more));
+            let all: Permissions = all.or_else(|| (!unavailable.is_empty()).then(Permissions::default))?;
             let is_exact = rules.iter().any(|rule| rule.breadth() == Breadth::Exact);
             execution = if is_exact { ProgramExecution::Exactly(all) } else { ProgramExecution::More(all) };
         }
         let mut places: Vec<String> = rules.iter().map(|rule| rule.origin().to_string()).collect();
         places.dedup();
         let variables = first.environment().iter().map(|name| RawText::from(name.as_str())).collect();
-        Some(Self { execution, profiles, variables, rules: places.join(", "), line })
+        Some(Self { decision, execution, profiles, unavailable, variables, rules: places.join(", "), line })
     }
 
     /// The grant, as a proof of the decision; or why there can't be one in this session.
     pub(super) fn grant(&self, session: &Session) -> Result<Grant, String> {
         granted_to_program(session, &self.execution, DecisionSource::Rule(self.rules.clone()))
+    }
+
+    /// What a yes does, in words.
+    pub(super) fn promised(&self) -> String {
+        match self.execution {
+            ProgramExecution::Outside => String::from("runs it without the sandbox"),
+            ProgramExecution::More(_) | ProgramExecution::Exactly(_) => {
+                format!("gives this program {}, in a sandbox of its own", self.told())
+            }
+        }
     }
 
     /// What it gives, in words.
