@@ -26,6 +26,7 @@ const FIRST_REQUEST: i64 = 2;
 
 /// Errors of the client.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The connection failed.
     #[error("the connection to the server failed")]

@@ -25,7 +25,7 @@ pub mod wire;
 pub use client::{Client, ClientError, FromServer};
 pub use frames::{Frame, FrameDecoder};
 pub use message::{BadMessage, Incoming, read_message, request_line, response_line};
-pub use peer::{Caller, ConnectionId, Gone, Lane, Line, NoAnswer, Outgoing, Peer, Transport};
+pub use peer::{AskedQuestion, Caller, ConnectionId, Gone, Lane, Line, NoAnswer, Outgoing, Peer, Transport};
 pub use server::Server;
 pub use sessions::{Sessions, SessionsOptions};
 pub use transport::Descriptor;

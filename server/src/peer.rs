@@ -8,7 +8,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use stockade_protocol::ReviewDecision;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::message;
 use crate::transport::Descriptor;
@@ -23,6 +24,9 @@ const UNPACED_BYTES: usize = ServerLimits::STANDARD.notification_bytes as usize;
 const UNPACED_LINES: usize = ServerLimits::STANDARD.notifications as usize;
 /// Limit on bytes of responses and questions in flight to a connection.
 const ANSWERS_BYTES: usize = ServerLimits::STANDARD.answer_bytes as usize;
+
+/// Limit on unread responses of a client to one question. More are ignored.
+const WAITING_RESPONSES: usize = 4;
 
 /// The unique number of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,6 +67,7 @@ pub struct Gone;
 
 /// Why a client gave no answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NoAnswer {
     /// Its connection has ended.
     #[error("the connection has ended")]
@@ -87,11 +92,14 @@ struct Shared {
     unpaced_bytes: Arc<AtomicUsize>,
     unpaced_lines: Arc<AtomicUsize>,
     answers: Arc<Semaphore>,
-    questions: Mutex<HashMap<RpcId, oneshot::Sender<Result<String, RpcError>>>>,
+    questions: Mutex<HashMap<RpcId, Responses>>,
     next_question: AtomicU64,
     ended: AtomicBool,
     end: Notify,
 }
+
+/// The client's responses to one question. After an unusable one, the next one counts.
+type Responses = mpsc::Sender<Result<String, RpcError>>;
 
 /// A line in flight to a client. Its share of the limits is released on drop.
 #[derive(Debug)]
@@ -228,22 +236,16 @@ impl Peer {
         self.queue(Line { bytes, _room: None, _unpaced: Some(counted) })
     }
 
-    /// Asks the client and waits for its answer, or for the end of the connection. Dropping the future withdraws the
-    /// question; a later answer is ignored.
-    pub async fn ask(&self, question: &ApprovalRequestParams) -> Result<ApprovalRequestResult, NoAnswer> {
+    /// Asks the client. Dropping the question withdraws it; a later answer is ignored.
+    pub async fn ask(&self, question: &ApprovalRequestParams) -> Result<AskedQuestion, NoAnswer> {
         let id = RpcId::Text(format!("q{}", self.0.next_question.fetch_add(1, Ordering::Relaxed)));
         let line = message::request_line(&id, "approval/request", question)
             .map_err(|error| NoAnswer::Declined(error.to_string()))?;
-        let (sender, answer) = oneshot::channel();
-        let _asked = AskedQuestion { peer: self, id: id.clone() };
+        let (sender, responses) = mpsc::channel(WAITING_RESPONSES);
+        let asked = AskedQuestion { peer: self.clone(), id: id.clone(), responses };
         self.questions().insert(id, sender);
         self.send_answer(line).await.map_err(|Gone| NoAnswer::Gone)?;
-        let answer = tokio::select! {
-            answer = answer => answer.map_err(|_| NoAnswer::Gone)?,
-            () = self.gone() => return Err(NoAnswer::Gone),
-        };
-        let json = answer.map_err(|error| NoAnswer::Declined(error.message))?;
-        stockade_protocol::parse(&json).map_err(|error| NoAnswer::Unusable(error.to_string()))
+        Ok(asked)
     }
 
     /// Queues a response or a question, once fewer than [`ANSWERS_BYTES`] of them are in flight.
@@ -258,8 +260,7 @@ impl Peer {
 
     /// Passes on the client's response to a question. `false` if the question is not open.
     pub(crate) fn answered(&self, id: &RpcId, answer: Result<String, RpcError>) -> bool {
-        let Some(sender) = self.questions().remove(id) else { return false };
-        sender.send(answer).is_ok()
+        self.questions().get(id).is_some_and(|responses| responses.try_send(answer).is_ok())
     }
 
     /// A queue to this client with at most `limit` bytes in flight; beyond, its sender waits.
@@ -272,7 +273,7 @@ impl Peer {
         self.0.queue.send(line).map_err(|_| Gone)
     }
 
-    fn questions(&self) -> MutexGuard<'_, HashMap<RpcId, oneshot::Sender<Result<String, RpcError>>>> {
+    fn questions(&self) -> MutexGuard<'_, HashMap<RpcId, Responses>> {
         self.0.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -291,14 +292,42 @@ impl fmt::Debug for Peer {
     }
 }
 
-struct AskedQuestion<'a> {
-    peer: &'a Peer,
+/// A question that the client was asked, withdrawn on drop.
+#[derive(Debug)]
+pub struct AskedQuestion {
+    peer: Peer,
     id: RpcId,
+    responses: mpsc::Receiver<Result<String, RpcError>>,
 }
 
-impl Drop for AskedQuestion<'_> {
+impl AskedQuestion {
+    /// The client's next response, or the end of the connection.
+    pub async fn answer(&mut self) -> Result<ApprovalRequestResult, NoAnswer> {
+        let response = tokio::select! {
+            response = self.responses.recv() => response.ok_or(NoAnswer::Gone)?,
+            () = self.peer.gone() => return Err(NoAnswer::Gone),
+        };
+        let json = response.map_err(|error| NoAnswer::Declined(error.message))?;
+        stockade_protocol::parse(&json).map_err(|error| NoAnswer::Unusable(why_unread(&json, &error)))
+    }
+}
+
+impl Drop for AskedQuestion {
     fn drop(&mut self) {
         self.peer.questions().remove(&self.id);
+    }
+}
+
+/// Why a response can't be read. An unknown decision is named without the list of all decisions: a question offers
+/// only some.
+fn why_unread(json: &str, error: &dyn std::error::Error) -> String {
+    let said = serde_json::from_str::<serde_json::Value>(json).ok();
+    let word = said.as_ref().and_then(|said| said.get("decision")?.as_str());
+    match word {
+        Some(word) if serde_json::from_value::<ReviewDecision>(word.into()).is_err() => {
+            format!("`{}` is no decision", word.escape_debug())
+        }
+        Some(_) | None => error.to_string(),
     }
 }
 

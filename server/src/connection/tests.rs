@@ -268,7 +268,7 @@ async fn what_is_under_way_at_the_end_is_still_answered() {
 async fn a_question_is_answered_declined_or_lost() {
     let mut typist = Typist::introduced(true).await;
     assert!(typist.peer.capabilities().answers);
-    let ask = |peer: Peer| tokio::spawn(async move { peer.ask(&question()).await });
+    let ask = |peer: Peer| tokio::spawn(async move { peer.ask(&question()).await?.answer().await });
     let asked = ask(typist.peer.clone());
     let heard = typist.hear().await.unwrap();
     assert_eq!((&heard["method"], &heard["params"]["request"]["id"]), (&json!("approval/request"), &json!("r1")));

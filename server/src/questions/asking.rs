@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use stockade_protocol::ApprovalRequest;
 use tokio::task::AbortHandle;
 
-use super::{Questions, State};
+use super::{Heard, Questions, State};
 use crate::peer::Peer;
 use crate::wire::ApprovalRequestParams;
 
@@ -37,11 +37,18 @@ impl Questions {
         let (questions, peer) = (self.clone(), peer.clone());
         let client = peer.id();
         let task = tokio::spawn(async move {
-            let said = match first {
-                Poll::Ready(said) => said,
+            let asked = match first {
+                Poll::Ready(asked) => asked,
                 Poll::Pending => asking.await,
             };
-            questions.heard(&peer, number, said);
+            let mut asked = match asked {
+                Ok(asked) => asked,
+                Err(none) => {
+                    questions.heard(&peer, number, Err(none));
+                    return;
+                }
+            };
+            while questions.heard(&peer, number, asked.answer().await) == Heard::Unusable {}
         });
         state.open.asked(number, client, Asking(task.abort_handle()));
     }

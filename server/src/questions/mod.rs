@@ -278,21 +278,26 @@ impl Questions {
     }
 
     /// Handles a client's response to `approval/request`.
-    fn heard(&self, peer: &Peer, number: u64, said: Result<ApprovalRequestResult, NoAnswer>) {
+    fn heard(&self, peer: &Peer, number: u64, said: Result<ApprovalRequestResult, NoAnswer>) -> Heard {
         let mut state = self.state();
-        let Some(open) = state.open.get(number) else { return };
+        let Some(open) = state.open.get(number) else { return Heard::Settled };
         let (question_id, request) = (open.id.clone(), Arc::clone(&open.request));
         let unusable = |why: String| {
             let session_id = self.0.session_id.clone();
+            let why = format!("{why}; the question offers {}: answer with `approval/answer`", offered(&request));
             peer.send(&ServerNotification::ApprovalUnusable(ApprovalUnusable { session_id, question_id, why })).ok();
+            Heard::Unusable
         };
         match said {
             Ok(ApprovalRequestResult { id: Some(id), .. }) if id != request.id => {
-                unusable(format!("it answers the request `{id}`, and `{}` was asked about", request.id));
+                unusable(format!("it answers the request `{id}`, and `{}` was asked about", request.id))
             }
             Ok(ApprovalRequestResult { decision, content, .. }) => {
                 match from_client(Answer { decision, content }, &request) {
-                    Ok(answer) => self.resolve(&mut state, number, Resolution::by(peer, answer)),
+                    Ok(answer) => {
+                        self.resolve(&mut state, number, Resolution::by(peer, answer));
+                        Heard::Settled
+                    }
                     Err(why) => unusable(why.to_string()),
                 }
             }
@@ -302,11 +307,20 @@ impl Questions {
                     let why = format!("no client of the session answers ({said})");
                     self.resolve(&mut state, number, Resolution::without_answer(&why));
                 }
+                Heard::Settled
             }
             // Its session detaches it.
-            Err(NoAnswer::Gone) => {}
+            Err(NoAnswer::Gone) => Heard::Settled,
         }
     }
+}
+
+/// Whether a client's response settles its part in a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Settled,
+    /// The next response counts.
+    Unusable,
 }
 
 #[derive(Debug)]
@@ -336,6 +350,16 @@ fn from_client(answer: Answer, request: &ApprovalRequest) -> Result<Answer, Unan
         return Err(Unanswered::Unusable { why });
     }
     answer.usable_for(request)
+}
+
+/// The decisions that a question offers, by their names on the wire.
+fn offered(request: &ApprovalRequest) -> String {
+    let name = |decision: &ReviewDecision| {
+        let decision = serde_json::to_value(decision).ok()?;
+        let name = decision.as_str().or_else(|| decision.as_object()?.keys().next().map(String::as_str))?;
+        Some(format!("`{name}`"))
+    };
+    request.available_decisions.iter().filter_map(name).collect::<Vec<_>>().join(", ")
 }
 
 fn cancelled() -> Answer {

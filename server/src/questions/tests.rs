@@ -107,6 +107,21 @@ async fn an_answer_that_was_not_offered_leaves_the_question_open() {
     assert_eq!(answer(asked).await, Ok(ReviewDecision::Approved));
 }
 
+/// A client that mistypes its response may respond again: the question is open, and its id is known.
+#[tokio::test]
+async fn after_an_unusable_response_the_next_one_counts() {
+    let (questions, mut client) = (questions(), Client::new(1, true));
+    questions.attach(&client.peer);
+    let asked = ask(&questions, "c1");
+    let (rpc, _) = client.question().await;
+    assert!(client.peer.answered(&rpc, Ok(json!({"decision": "yes"}).to_string())));
+    let why = "`yes` is no decision; the question offers `approved`, `denied`: answer with `approval/answer`";
+    assert_eq!(client.next().await.pointer("/params/why"), Some(&json!(why)));
+    assert!(client.peer.answered(&rpc, Ok(json!({"decision": "approved"}).to_string())));
+    assert_eq!(answer(asked).await, Ok(ReviewDecision::Approved));
+    assert!(!client.peer.answered(&rpc, Ok(json!({"decision": "approved"}).to_string())), "it is settled");
+}
+
 /// Only the server may answer `TimedOut`.
 #[tokio::test]
 async fn no_client_answers_that_the_time_is_over() {

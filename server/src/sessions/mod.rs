@@ -132,7 +132,10 @@ impl Sessions {
     fn attach(&self, session: &Arc<Session>, peer: &Peer) {
         session.attachments.fetch_add(1, Ordering::AcqRel);
         session.questions.attach(peer);
-        session.touched();
+        // A client that answers no questions may only look; its commands count by themselves.
+        if peer.capabilities().answers {
+            session.touched();
+        }
         if peer.is_gone() {
             self.detach(session, peer);
         }
@@ -142,7 +145,9 @@ impl Sessions {
     fn detach(&self, session: &Arc<Session>, peer: &Peer) {
         let left = session.questions.detach(peer);
         session.commands.forget_client(peer);
-        session.touched();
+        if peer.capabilities().answers {
+            session.touched();
+        }
         if left != Some(0) {
             return;
         }

@@ -101,7 +101,8 @@ impl Session {
     pub(crate) fn listed(&self, peer: &Peer) -> ListedSession {
         let session = self.stockade.orchestrator().session();
         let clients = self.questions.clients().len();
-        let is_idle = clients == 0 && !self.commands.is_running();
+        let looks_only = self.questions.is_attached(peer) && !peer.capabilities().answers;
+        let is_idle = clients == usize::from(looks_only) && !self.commands.is_running();
         let idle = self.touched.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
         ListedSession {
             session_id: self.id.clone(),

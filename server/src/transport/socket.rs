@@ -23,6 +23,7 @@ const SOCKET_READ_BYTES: usize = 32 << 10;
 
 /// Why a socket could not be bound.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SocketError {
     /// Another server has it.
     #[error("another server uses the directory `{}`: end that one, or name another directory with --socket", .path.display())]
