@@ -32,6 +32,7 @@ pub enum Tool {
 
 /// Why a call can't be carried out as it is.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ArgumentsError {
     /// There is no such tool.
     #[error("there is no tool `{0}`: the tools are run, explain, apply_patch, request_permissions and read_output")]

@@ -85,6 +85,7 @@ pub trait Wording: Send + Sync {
 
 /// Why a client is not served.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum McpError {
     /// The session can't be joined.
     #[error(transparent)]

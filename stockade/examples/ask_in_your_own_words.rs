@@ -16,9 +16,11 @@ async fn main() -> Result<(), Error> {
             let mut answer = String::new();
             // A real program would show a dialog, or send the question to a chat.
             let read = std::io::stdin().read_line(&mut answer);
+            // An answer that a question does not offer counts as a no: many can only be approved once.
+            let can_last = question.available_decisions.contains(&ReviewDecision::ApprovedForSession);
             match (read, answer.trim()) {
-                (Ok(_), "yes") => ReviewDecision::Approved,
-                (Ok(_), "always") => ReviewDecision::ApprovedForSession,
+                (Ok(_), "always") if can_last => ReviewDecision::ApprovedForSession,
+                (Ok(_), "yes" | "always") => ReviewDecision::Approved,
                 _ => ReviewDecision::Denied { reason: Some(String::from("the user said no")) },
             }
         })

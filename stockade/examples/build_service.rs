@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use stockade::core::StreamName;
 use stockade::protocol::{ApprovalSubject, AskForApproval, ResourceLimits};
-use stockade::{Error, Outcome, ReviewDecision, Stockade};
+use stockade::{Error, Outcome, ReviewDecision, Stockade, StreamName};
 
 /// The sessions of a service, by project.
 struct Service {
@@ -30,8 +29,13 @@ impl Service {
                 async move {
                     let ApprovalSubject::Command(line) = &question.subject else { return ReviewDecision::Abort };
                     // Nothing leaves its project.
-                    let is_denied = !line.violations.is_empty();
-                    if is_denied { ReviewDecision::Denied { reason: None } } else { ReviewDecision::ApprovedForSession }
+                    if !line.violations.is_empty() {
+                        return ReviewDecision::Denied { reason: None };
+                    }
+                    // Not every question can be answered for the session.
+                    let answers = [ReviewDecision::ApprovedForSession, ReviewDecision::Approved];
+                    let offered = answers.into_iter().find(|answer| question.available_decisions.contains(answer));
+                    offered.unwrap_or(ReviewDecision::Denied { reason: None })
                 }
             })
             .limits(ResourceLimits { cpu_seconds: NonZeroU64::new(600), ..ResourceLimits::default() })

@@ -310,6 +310,7 @@ impl Assembly {
     fn host_paths(&self, workspace: Vec<AbsPath>, settings: &Settings) -> HostPaths {
         // The settings contain the list of credentials.
         let mut host = HostPaths::without_masks(workspace);
+        host.protected_names.clone_from(&settings.protected_names);
         host.tmpdir = self.variable("TMPDIR").and_then(|path| AbsPath::from_path(Path::new(&path)).ok());
         // The platform defaults matter only if reading is restricted.
         if settings.readable_roots.is_some() || settings.maximum.is_some() {

@@ -138,8 +138,8 @@ impl<'a> Command<'a> {
         self
     }
 
-    /// Calls `sink` with output as it comes; the outcome contains its beginning and end as well. A blocking sink slows
-    /// the command down.
+    /// Calls `sink` with output as it comes ([`StreamName`](crate::StreamName) tells which stream); the
+    /// outcome contains its beginning and end as well. A blocking sink slows the command down.
     pub fn on_output(self, sink: impl Fn(StreamName, &[u8]) + Send + Sync + 'static) -> Self {
         self.sink(Arc::new(Closure(sink)))
     }

@@ -1,5 +1,6 @@
 //! The errors of this crate.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use stockade_config::{ConfigError, Origin};
@@ -11,7 +12,9 @@ use crate::platform::NoSuchEngine;
 
 /// Why a session could not be started, or a request failed. A refusal is not an error: it is an
 /// [`Outcome`](crate::Outcome).
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` form is the message with its causes, which a `main` that returns this error prints.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The working directory of this process can't be determined.
@@ -32,7 +35,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A link given as the workspace leads to a home directory or to the root.
-    #[error("`{}` links to your home directory or to the root; pass `--workspace {target}` to use it anyway", .path.display())]
+    #[error("`{}` links to your home directory or to the root; name `{target}` as the workspace to use it anyway", .path.display())]
     LeadsHome {
         /// The link.
         path: PathBuf,
@@ -51,7 +54,7 @@ pub enum Error {
     },
     /// The working directory can't be the workspace unless it is named explicitly.
     #[error(
-        "`{here}` can't be the workspace: {reason}; start in a project's directory, or pass `--workspace {here}` to use it anyway"
+        "`{here}` can't be the workspace: {reason}; start in a project's directory, or name `{here}` as the workspace to use it anyway"
     )]
     NotByAccident {
         /// The directory.
@@ -117,6 +120,12 @@ impl Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.with_causes())
+    }
+}
+
 /// An error and its causes, in one line.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
@@ -126,4 +135,15 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_fails_prints_the_message_with_its_causes() {
+        let error = Error::NoDirectory(std::io::Error::other("gone"));
+        assert_eq!(format!("{error:?}"), "the working directory can't be found: gone");
+    }
 }

@@ -21,6 +21,7 @@ pub use builder::Builder;
 pub use command::Command;
 pub use error::{Error, with_causes};
 pub use stockade::Stockade;
+pub use stockade_core::StreamName;
 pub use stockade_protocol::{ApprovalRequest, Outcome, ReviewDecision};
 
 pub use stockade_config as config;

@@ -34,7 +34,7 @@ pub fn diagnose() -> Diagnosis {
 /// Whether a sandbox with the permission profile for git lets git write this file or directory of a repository's metadata.
 pub(crate) fn git_writes(repository: &Repository, path: &AbsPath) -> bool {
     #[cfg(target_os = "linux")]
-    return stockade_sandbox_linux::git_writes(repository, path);
+    return linux::git_writes(repository, path);
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (repository, path);

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use stockade_config::{
-    NamedBy, Origin, PermissionProfile, PermissionProfiles, ProfileContext, ProfileGrant, SandboxMode, Settings,
+    ConfigError, NamedBy, Origin, PermissionProfile, PermissionProfiles, ProfileContext, ProfileGrant, SandboxMode,
+    Settings,
 };
 use stockade_core::Session;
-use stockade_execpolicy::{Breadth, Policy};
+use stockade_execpolicy::{Breadth, Layer, Policy};
 use stockade_protocol::{
     AbsPath, Access, FileRules, FileTarget, HostPaths, HostPattern, NetworkPolicy, NetworkProtocol,
     PermissionAmendment, Permissions, RawText,
@@ -119,14 +120,33 @@ pub(crate) fn know_of_rules(
 ) -> Result<(), Error> {
     let by_rules = policy.rules().flat_map(|rule| {
         let place = format!("the rule at `{}`", rule.origin());
-        rule.profiles().iter().map(move |name| (name.clone(), NamedBy::Rule(place.clone())))
+        let by = match rule.origin().layer {
+            Layer::Project => NamedBy::Project(place),
+            Layer::System | Layer::User | Layer::Session => NamedBy::Rule(place),
+        };
+        rule.profiles().iter().map(move |name| (name.clone(), by.clone()))
     });
-    let by_rules: BTreeMap<String, NamedBy> = by_rules.filter(|_| is_sandboxed(settings)).collect();
+    // A project's rule is checked, also where one of the user's names the same.
+    let mut named: BTreeMap<String, NamedBy> = BTreeMap::new();
+    for (name, by) in by_rules.filter(|_| is_sandboxed(settings)) {
+        let known = named.entry(name).or_insert_with(|| by.clone());
+        if matches!(by, NamedBy::Project(_)) {
+            *known = by;
+        }
+    }
     if policy.rules().any(|rule| rule.breadth() == Breadth::Exact) {
         session.know_platform_defaults(platform::platform_defaults());
     }
-    for (name, by) in &by_rules {
-        let granted = settings.fitting(&setting.resolve(settings, session, (name, by), notices)?);
+    for (name, by) in &named {
+        let granted = match setting.resolve(settings, session, (name, by), notices) {
+            Ok(granted) => settings.fitting(&granted),
+            // Other commands don't need it. Those that do are told.
+            Err(Error::Settings(error @ ConfigError::NoAgent { .. })) => {
+                session.unavailable_profiles.insert(name.clone(), error.to_string());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         session.made_on_use.extend(granted.directories);
         session.profiles.insert(name.clone(), granted.permissions);
     }
@@ -211,7 +231,7 @@ impl Advisable {
             if grant.repository {
                 // It writes less than `--writable .git` does, which would be advised otherwise.
                 found.git = Some((profile, repositories(settings, session, &mut Vec::new())));
-            } else if !profile.only_when_named() {
+            } else if !profile.only_when_named() && !profile.has_sockets() {
                 found.profiles.push((profile, settings.fitting(&grant).permissions));
             }
         }

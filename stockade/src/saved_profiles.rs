@@ -63,8 +63,8 @@ pub(crate) fn saved_grants(
     notices: &mut Vec<String>,
 ) -> Vec<SavedGrant> {
     let mut found = Vec::new();
-    for name in setting.profiles.names() {
-        let Ok(Some(profile)) = setting.profiles.get(name) else { continue };
+    for profile in setting.profiles.used() {
+        let name = profile.name();
         for used in profile.used_for().iter().filter(|used| used.workspace == host.workspace_roots) {
             let by = NamedBy::User(format!("`{}`", profile.origin()));
             match setting.resolve(settings, session, (name, &by), notices) {

@@ -45,7 +45,7 @@ impl Workspace {
         }
         if homes.contains(here) {
             notices.push(format!(
-                "`{here}` is not made writable: start in a project's directory, or name it with --workspace"
+                "`{here}` is not made writable: start in a project's directory, or name it as the workspace"
             ));
             return Ok(Self { roots: Vec::new(), here: None, homes });
         }

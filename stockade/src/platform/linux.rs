@@ -7,7 +7,7 @@ use stockade_protocol::{AbsPath, NetworkPolicy};
 use stockade_sandbox_linux::{Auto, Bwrap, LandlockOnly, Loss, Native, Observe, PLATFORM_DEFAULTS, Warm};
 use stockade_sandboxing::Backend;
 
-pub(super) use stockade_sandbox_linux::diagnose;
+pub(super) use stockade_sandbox_linux::{diagnose, git_writes};
 
 pub(super) fn get_ready(expected: &NetworkPolicy) {
     Native::new().get_ready(expected);

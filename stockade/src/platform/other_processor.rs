@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use stockade_config::Settings;
 use stockade_protocol::{AbsPath, NetworkPolicy, Permissions};
-use stockade_sandboxing::{Backend, CommandSpec, Diagnosis, LayerSupport, Plan, Support, SupportLevel, Unenforceable};
+use stockade_sandboxing::{
+    Backend, CommandSpec, Diagnosis, LayerSupport, Plan, Repository, Support, SupportLevel, Unenforceable,
+};
 
 const REMEDY: &str = "use x86-64 or AArch64, or the policy `external-sandbox` inside a sandbox of another program";
 
@@ -31,6 +33,11 @@ pub(super) fn backend(_: &Settings, _: Option<PathBuf>) -> Box<dyn Backend> {
 
 pub(super) fn keeping(_: &Settings, backend: Box<dyn Backend>, _: Option<PathBuf>) -> Box<dyn Backend> {
     backend
+}
+
+#[cfg_attr(test, allow(dead_code, reason = "compiled beside the one in use for its tests"))]
+pub(super) fn git_writes(_: &Repository, _: &AbsPath) -> bool {
+    false
 }
 
 pub(super) fn platform_defaults() -> Vec<AbsPath> {

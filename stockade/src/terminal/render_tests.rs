@@ -18,6 +18,7 @@ fn shown(request: &ApprovalRequest) -> String {
     screen(request, Paint::Plain, Detail::Short)
 }
 
+/// or13: characters that repaint, reverse or hide are shown as escapes, and each part of a line has its own line.
 #[test]
 fn prompts() {
     assert_snapshot!("command", shown(&samples::command()));

@@ -20,9 +20,12 @@ const MOST_HELD: usize = 1024 * 1024;
 /// The time limit for writing a message of this program.
 const MESSAGE: Duration = Duration::from_secs(1);
 
-/// Resets a terminal to plain text: hidden or coloured text, other character sets, scroll regions, and other keyboard
-/// and mouse modes.
-const PLAIN: &str = "\u{1b}[!p\u{1b}[0m\u{1b}(B\u{f}\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\u{1b}[?2004l";
+/// Ends a control string that output left open, in which a terminal would swallow the question. Without effect otherwise.
+const ENDED: &str = "\u{18}\u{1b}\\";
+
+/// Resets a terminal to plain text: hidden or coloured text, other character sets, scroll regions, output held back until
+/// it is complete, and other keyboard and mouse modes.
+const PLAIN: &str = "\u{18}\u{1b}\\\u{1b}[?2026l\u{1b}[!p\u{1b}[0m\u{1b}(B\u{f}\u{1b}[?1000l\u{1b}[?1002l\u{1b}[?1003l\u{1b}[?1004l\u{1b}[?2004l";
 
 static STAGE: Mutex<Stage> = Mutex::new(Stage {
     questions: 0,
@@ -109,12 +112,19 @@ pub fn set_up(change: impl FnOnce() -> bool) {
     }
 }
 
-/// Waits until all output is written, with an optional time limit.
+/// Waits until all output is written, with an optional time limit. A question that was answered ends a moment after its
+/// answer arrives, on another thread, and holds back what is printed until then.
 pub fn catch_up(limit: Option<Duration>) {
     let start = Instant::now();
     let mut stage = stage();
-    while stage.writing > 0 || stage.is_catching_up {
+    loop {
+        let asked = MESSAGE.saturating_sub(start.elapsed());
+        let is_asked = stage.questions > 0 && !asked.is_zero();
+        if !is_asked && stage.writing == 0 && !stage.is_catching_up {
+            return;
+        }
         let left = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+        let left = if is_asked { Some(left.map_or(asked, |left| left.min(asked))) } else { left };
         stage = match left {
             Some(Duration::ZERO) => return,
             Some(left) => WRITTEN.wait_timeout(stage, left).unwrap_or_else(PoisonError::into_inner).0,
@@ -127,7 +137,7 @@ impl Stage {
     /// Whether these bytes may be written now. Otherwise they are queued.
     fn enter(&mut self, outlet: &Outlet, bytes: &[u8]) -> bool {
         if (self.questions == 0 && !self.is_catching_up) || !outlet.is_terminal() {
-            self.is_stained |= outlet.is_terminal() && bytes.iter().any(|byte| matches!(byte, 0x0e | 0x1b | 0x9b));
+            self.is_stained |= outlet.is_terminal() && stains(bytes);
             self.writing += 1;
             return true;
         }
@@ -136,6 +146,12 @@ impl Stage {
         self.held.push((outlet.clone(), kept.to_vec()));
         false
     }
+}
+
+/// Whether output may change the terminal's attributes: by an escape, by another character set, or by a control
+/// character of eight bits, by itself or in UTF-8.
+fn stains(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| matches!(byte, 0x0e | 0x1b | 0x80..=0x9f))
 }
 
 /// An open question. When it is dropped, the held output is shown.
@@ -155,9 +171,9 @@ impl Question {
         waited.0.writing == 0
     }
 
-    /// The reset sequence before the question, if needed.
+    /// The sequence before the question that makes it visible. A string may be open since before this run.
     pub(crate) fn cleaning(&self) -> &'static str {
-        if std::mem::take(&mut stage().is_stained) { PLAIN } else { "" }
+        if std::mem::take(&mut stage().is_stained) { PLAIN } else { ENDED }
     }
 }
 
@@ -184,7 +200,7 @@ impl Drop for Question {
 fn next_held() -> Option<Vec<(Outlet, Vec<u8>)>> {
     let mut stage = stage();
     if stage.questions == 0 && !stage.held.is_empty() {
-        stage.is_stained |= stage.held.iter().any(|(_, bytes)| bytes.contains(&0x1b));
+        stage.is_stained |= stage.held.iter().any(|(_, bytes)| stains(bytes));
         let mut held = std::mem::take(&mut stage.held);
         if std::mem::replace(&mut stage.room, MOST_HELD) == 0 {
             let text: &[u8] = b"\r\nstockade: not all that was printed while you were asked is shown\r\n";
@@ -195,4 +211,29 @@ fn next_held() -> Option<Vec<(Outlet, Vec<u8>)>> {
     stage.is_catching_up = false;
     WRITTEN.notify_all();
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message that is printed right after an answer must not be held back by the question that was answered: the program
+    /// may end before it is shown.
+    #[test]
+    fn a_question_that_ends_is_waited_for() {
+        let (start, question) = (Instant::now(), Question::open());
+        let time = Duration::from_millis(200);
+        let end = std::thread::spawn(move || {
+            std::thread::sleep(time);
+            drop(question);
+        });
+        catch_up(None);
+        assert!(start.elapsed() >= time);
+        end.join().unwrap();
+        // One that stays open holds nothing up.
+        let question = Question::open();
+        catch_up(None);
+        catch_up(Some(Duration::ZERO));
+        drop(question);
+    }
 }
