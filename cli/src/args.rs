@@ -8,6 +8,7 @@ mod exec_server;
 #[cfg(unix)]
 mod mcp;
 mod one_command;
+mod plain;
 mod profile;
 mod repeated;
 mod serve;
@@ -322,6 +323,8 @@ pub(crate) struct Unmark {
 
 /// Ask the rules what happens to a command, without running it.
 #[derive(Debug, Arguments)]
+#[command(after_help = "Examples:
+  stockade execpolicy check --rules team.rules git status")]
 pub(crate) struct Execpolicy {
     #[command(subcommand)]
     pub(crate) command: ExecpolicyCommand,

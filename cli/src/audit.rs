@@ -133,7 +133,8 @@ fn show_run(directory: &Path, args: &AuditShow) -> Result<ExitCode, Failure> {
         text.push_str(&started.draw());
     }
     if text.is_empty() {
-        eprintln!("stockade: no request is called `{}` in the trail", RawText::from(args.request.as_str()));
+        let request = RawText::from(args.request.as_str());
+        eprintln!("stockade: no request is called `{request}` in the trail; `stockade audit list` has them");
         return Ok(ExitCode::from(NO));
     }
     print(&text)?;

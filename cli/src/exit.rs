@@ -46,14 +46,27 @@ impl<E: Error + 'static> From<E> for Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&with_causes(&*self.0))
+        f.write_str(&self.text())
     }
 }
 
 impl Failure {
+    /// The error with its causes, and the flag that the library does not know.
+    fn text(&self) -> String {
+        let text = with_causes(&*self.0);
+        match self.0.downcast_ref::<stockade::Error>() {
+            Some(
+                stockade::Error::LeadsHome { target: path, .. } | stockade::Error::NotByAccident { here: path, .. },
+            ) => {
+                format!("{text} (`--workspace {path}`)")
+            }
+            Some(_) | None => text,
+        }
+    }
+
     /// Reports the error and its causes.
     pub(crate) fn report(&self, form: Form) -> ExitCode {
-        form.say(&with_causes(&*self.0));
+        form.say(&self.text());
         ExitCode::from(FAILED)
     }
 }

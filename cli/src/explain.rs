@@ -6,8 +6,8 @@ use serde::Serialize;
 use stockade::losses;
 use stockade_core::{Explanation, HostExplanation, HostsThrough, PathExplanation};
 use stockade_protocol::{
-    AbsPath, Access, Argv, Decision, DecisionSource, ExecApprovalRequirement, FileRule, NetworkPolicy, Permissions,
-    RuleSource, Word,
+    AbsPath, Access, Argv, Decision, DecisionSource, ExecApprovalRequirement, FileRule, HostRule, NetworkPolicy,
+    Permissions, RuleSource, Word,
 };
 use stockade_sandboxing::absolute;
 
@@ -168,7 +168,7 @@ fn permissions(permissions: &Permissions) -> Vec<String> {
             String::from("the network is off; you are asked for each host when a program connects to it")
         }
         NetworkPolicy::Hosts(hosts) => {
-            let names: Vec<String> = hosts.rules.iter().map(report::host_rule).collect();
+            let names: Vec<String> = hosts.rules.iter().map(HostRule::destinations).collect();
             format!("the network is open to what the rules name: {}", names.join(", "))
         }
     });

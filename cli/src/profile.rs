@@ -46,6 +46,7 @@ struct Shown {
     origin: String,
     tools: Vec<String>,
     only_when_named: bool,
+    has_sockets: bool,
     lines: Vec<ShownLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     permissions: Option<Permissions>,
@@ -117,6 +118,7 @@ impl Known {
             origin: profile.origin().to_string(),
             tools: profile.tools().to_vec(),
             only_when_named: profile.only_when_named(),
+            has_sockets: profile.has_sockets(),
             lines: profile.lines().iter().map(line).collect(),
             permissions,
             skills,
@@ -168,21 +170,23 @@ impl Known {
         };
         for wanted in all {
             let text = wanted.to_string_lossy();
-            let (refused, needs_agent) = match text.contains('/') || text.ends_with(".toml") {
+            let (refused, is_one_of_all) = match text.contains('/') || text.ends_with(".toml") {
                 true => (self.check_file(&wanted)?, false),
                 false => {
                     let profile = self.get(&text)?;
-                    (self.resolve(&profile).err(), args.profiles.is_empty() && profile.only_when_named())
+                    (self.resolve(&profile).err(), args.profiles.is_empty())
                 }
             };
+            let needs_agent = is_one_of_all && matches!(refused, Some(ConfigError::NoAgent { .. }));
             let refused = refused.map(|error| error.to_string());
             let (refused, not_now) = if needs_agent { (None, refused) } else { (refused, None) };
             checked.push(Checked { profile: RawText::from(text.as_ref()).to_string(), refused, not_now });
         }
         let failed = checked.iter().any(|one| one.refused.is_some());
-        let line = |one: &Checked| match one.refused.as_ref().or(one.not_now.as_ref()) {
-            Some(why) => format!("{}: {}\n", one.profile, RawText::from(why.as_str())),
-            None => format!("{}: can be granted\n", one.profile),
+        let line = |one: &Checked| match (&one.refused, &one.not_now) {
+            (Some(why), _) => format!("{}: {}\n", one.profile, RawText::from(why.as_str())),
+            (None, Some(why)) => format!("{}: not now: {}\n", one.profile, RawText::from(why.as_str())),
+            (None, None) => format!("{}: can be granted\n", one.profile),
         };
         let text = match args.json {
             true => serde_json::to_string_pretty(&checked)? + "\n",
@@ -208,6 +212,8 @@ fn text(shown: &Shown) -> String {
     text.push_str(&format!("from: {}\n", RawText::from(shown.origin.as_str())));
     if shown.only_when_named {
         text.push_str("granted only by `--with` and by your own settings, never by a rule or a project\n");
+    } else if shown.has_sockets {
+        text.push_str("granted only by `--with`, by your own settings and by your own rules, never by a project\n");
     }
     for line in &shown.lines {
         let (grants, reason) = (RawText::from(line.grants.as_str()), RawText::from(line.reason.as_str()));
@@ -220,7 +226,7 @@ fn text(shown: &Shown) -> String {
                 text.push_str(&format!("  {} {}\n", rule.access, rule.target));
             }
             if let stockade_protocol::NetworkPolicy::Hosts(hosts) = &permissions.network {
-                text.extend(hosts.rules.iter().map(|rule| format!("  connect {}\n", crate::report::host_rule(rule))));
+                text.extend(hosts.rules.iter().map(|rule| format!("  connect {}\n", rule.destinations())));
             }
             text.extend(permissions.unix_sockets.iter().map(|socket: &AbsPath| format!("  socket {socket}\n")));
             text.extend(shown.skills.iter().map(|skills| format!("  skills {skills}\n")));

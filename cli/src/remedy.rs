@@ -7,8 +7,6 @@ use stockade_protocol::{
 };
 use stockade_sandboxing::{HostFiles as _, RealFiles};
 
-use crate::report::host_rule;
-
 /// The target of a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WrittenFor {
@@ -100,7 +98,7 @@ impl Remedies {
                     Access::Read | Access::Scratch | Access::None => self.reading(path),
                 })
             }
-            PermissionAmendment::Network(rule) => Some(format!("`--allow-host {}`", host_rule(rule))),
+            PermissionAmendment::Network(rule) => Some(format!("`--allow-host {}`", rule.destinations())),
             PermissionAmendment::UnixSocket(path) => Some(format!("`--allow-socket {}`", word(path))),
         }
     }
@@ -157,7 +155,7 @@ impl Remedies {
                     }
                 }
             }
-            PermissionAmendment::Network(rule) => in_sandbox("", &list("allow_hosts", host_rule(rule))),
+            PermissionAmendment::Network(rule) => in_sandbox("", &list("allow_hosts", rule.destinations())),
             PermissionAmendment::UnixSocket(path) => in_sandbox("", &list("unix_sockets", path.to_string())),
         }
     }

@@ -1,8 +1,6 @@
 //! Reports an outcome on standard error: nothing for a success, a line for each denial.
 
-use stockade_protocol::{
-    Access, DenyingRule, Evidence, FileRule, HostRule, NetworkProtocol, Outcome, RuleSource, Violation, ViolationTarget,
-};
+use stockade_protocol::{Access, DenyingRule, Evidence, FileRule, Outcome, RuleSource, Violation, ViolationTarget};
 
 use crate::remedy::Remedies;
 
@@ -107,19 +105,6 @@ pub(crate) fn file_rule(rule: &FileRule) -> String {
         (Access::Read, _) => format!("`{target}` may only be read"),
         (Access::Scratch, _) => format!("`{target}` is an empty private directory"),
         (Access::Write, _) => format!("`{target}` may be written"),
-    }
-}
-
-/// The destinations of a rule, as a flag takes them.
-pub(crate) fn host_rule(rule: &HostRule) -> String {
-    let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
-    format!("{}{port}{}", rule.host.bracketed(), suffix(rule.protocol))
-}
-
-fn suffix(protocol: Option<NetworkProtocol>) -> &'static str {
-    match protocol {
-        Some(NetworkProtocol::Udp) => "/udp",
-        Some(NetworkProtocol::Http | NetworkProtocol::Https | NetworkProtocol::Tcp) | None => "",
     }
 }
 

@@ -8,7 +8,7 @@ use stockade::workspace::{existing_directory, file_target};
 use stockade::{Error, Stockade};
 use stockade_config::{DevicePath, Layer};
 use stockade_core::{Fixed, ShellRuntime};
-use stockade_protocol::{AbsPath, AskForApproval, EscalationExecution, ExecRequest};
+use stockade_protocol::{AbsPath, AskForApproval, EscalationExecution, ExecRequest, HostRule};
 use stockade_sandboxing::written_path;
 #[cfg(unix)]
 use stockade_sandboxing::{BrokenPipes, ProcessSettings};
@@ -194,7 +194,7 @@ fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParam
         sandbox: layer.mode,
         ask: if is_ask_unset { Some(usual) } else { layer.ask },
         network: layer.network,
-        allow_hosts: layer.allow_hosts.map(|hosts| hosts.iter().map(crate::report::host_rule).collect()),
+        allow_hosts: layer.allow_hosts.map(|hosts| hosts.iter().map(HostRule::destinations).collect()),
         writable: layer.writable_roots,
         deny_read: Some(layer.deny_read.iter().map(ToString::to_string).collect::<Vec<_>>())
             .filter(|all| !all.is_empty()),

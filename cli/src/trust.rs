@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Trust) -> Result<ExitCode, Failure> {
     }
     store.trust(&reviewed)?;
     print(&if described.is_empty() {
-        format!("{path} is trusted; it brings nothing along yet, and what it adds has to be trusted again\n")
+        format!("{path} is trusted; it has no settings or rules yet; run this again after adding some\n")
     } else {
         format!("{path} is trusted, as long as these files stay as they are:\n{described}")
     })?;

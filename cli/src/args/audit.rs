@@ -9,6 +9,10 @@ use clap::{Args as Arguments, Parser, Subcommand};
 /// It is kept in `$XDG_STATE_HOME/stockade/audit.jsonl` (`~/.local/state` without that variable), for
 /// its owner alone, without the secrets that can be told.
 #[derive(Debug, Arguments)]
+#[command(after_help = "Examples:
+  stockade audit list --since 2h
+  stockade audit show call-7
+  stockade audit verify")]
 pub(crate) struct Audit {
     /// Read the trail in this directory instead of your own
     #[arg(long, value_name = "DIR", global = true)]

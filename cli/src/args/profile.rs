@@ -71,7 +71,8 @@ pub(crate) struct ProfileShow {
   stockade profile check npm cargo
   stockade profile check ~/.config/stockade/profiles/company.toml
 
-Exit codes: 0 all can be granted, 1 one can't, 125 an argument is wrong")]
+Exit codes: 0 all can be granted, or only those that need a running agent can't; 1 another one can't; 125 an argument is
+wrong")]
 pub(crate) struct ProfileCheck {
     /// Print JSON
     #[arg(long)]

@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 
-use super::{Args, one_command};
+use super::{Args, one_command, plain};
 
 /// Reads the command line.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Args, clap::Error> {
-    match one_command::parse(&arguments) {
+    match plain::parse(&arguments).or_else(|| one_command::parse(&arguments)) {
         Some(args) => Ok(args),
         None => parse_any(arguments),
     }

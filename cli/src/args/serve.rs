@@ -13,12 +13,10 @@ use clap::Parser;
 /// `stockade schema --message StockadeServer` prints their schemas.
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
-  stockade serve                          one client, on standard input and output
-  stockade serve --socket                 any number of clients of this user, on the usual socket
-  stockade serve --socket run/s.sock      the same on another one; its directory has to be yours alone
-  stockade serve --socket --idle 10m      end after ten minutes without a session or a client
-  echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocol_version\":1,\"client\":{\"name\":\"me\"}}}' |
-    stockade serve
+  stockade serve                      one client, on standard input and output
+  stockade serve --socket             many clients of this user, on the usual socket
+  stockade serve --socket run/s.sock  on another one, in a directory of yours alone
+  stockade serve --socket --idle 10m  end after 10 minutes without session or client
 
 The usual socket is $XDG_RUNTIME_DIR/stockade/serve.sock, else ~/.local/state/stockade/run/serve.sock. No command of a
 session can reach it.

@@ -7,6 +7,11 @@ use stockade_server::wire::SessionName;
 
 /// Look at sessions, and end them.
 #[derive(Debug, Arguments)]
+#[command(after_help = "Examples:
+  stockade run --session build -- make     open the session, or use it
+  stockade session list
+  stockade session show build
+  stockade session end build")]
 pub(crate) struct Sessions {
     #[command(subcommand)]
     pub(crate) command: SessionCommand,
@@ -81,7 +86,7 @@ pub(crate) struct SessionEnd {
 #[derive(Debug, Parser)]
 #[command(after_help = "Examples:
   stockade session attend build
-  stockade session attend agent --socket /run/user/1000/agent/serve.sock --capability-file agent.capability
+  stockade session attend agent --socket run/s.sock --capability-file capability
 
 A session of `stockade run --session` is attended by its name. One that another program opened is attended by its name or
 its id (`session/list`), with the capability that `session/open` gave to the program.

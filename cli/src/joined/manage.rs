@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
+use stockade_protocol::{NetworkAccess, SandboxPolicy};
 use stockade_server::wire::{
     ApprovalRememberedResult, CommandState, ErrorKind, ListedSession, RpcId, SessionCloseResult, SessionListResult,
     SessionName,
@@ -113,7 +114,7 @@ fn show(args: &SessionShow) -> Result<ExitCode, Failure> {
     }
     let word = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), String::from);
     text += &format!("asks     {}\n", word(serde_json::to_value(session.ask)?));
-    text += &format!("sandbox  {}\n", word(serde_json::to_value(&session.sandbox)?));
+    text += &format!("sandbox  {}\n", sandbox(&session.sandbox));
     for command in session.commands.iter().filter(|command| command.state == CommandState::Running) {
         let words = command.command.as_ref().map(ToString::to_string).unwrap_or_default();
         text += &format!("runs     {words}\n");
@@ -124,6 +125,19 @@ fn show(args: &SessionShow) -> Result<ExitCode, Failure> {
     text += &format!("idle     {}, with {} open questions\n", idle(&session), session.questions);
     print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A policy in a few words: `workspace-write, network off`.
+fn sandbox(policy: &SandboxPolicy) -> String {
+    let (name, network) = match policy {
+        SandboxPolicy::DangerFullAccess {} => ("danger-full-access", true),
+        SandboxPolicy::ReadOnly { network_access, .. } => ("read-only", *network_access),
+        SandboxPolicy::ExternalSandbox { network_access } => {
+            ("external-sandbox", *network_access == NetworkAccess::Enabled)
+        }
+        SandboxPolicy::WorkspaceWrite { network_access, .. } => ("workspace-write", *network_access),
+    };
+    format!("{name}, network {}", if network { "on" } else { "off" })
 }
 
 /// Ends sessions concurrently: each takes as long as its commands and its sandbox.

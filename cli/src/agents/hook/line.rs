@@ -98,7 +98,7 @@ fn may_move(line: &str) -> bool {
 mod tests {
     use std::io::Write as _;
     use std::path::PathBuf;
-    use std::process::{Command, Output};
+    use std::process::{Command, Output, Stdio};
 
     use proptest::prelude::*;
 
@@ -107,10 +107,15 @@ mod tests {
     /// A program that takes the place of this one and prints its arguments, each followed by a NUL byte.
     fn printing(directory: &Path) -> PathBuf {
         let path = directory.join("it's a program");
-        let mut file = std::fs::File::create(&path).unwrap();
-        file.write_all(b"#!/bin/sh\n[ -e /dev/fd/3 ] && echo /usr >&3\nprintf '%s\\0' \"$@\"\n").unwrap();
-        drop(file);
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        // Written by another process: a file that is open for writing in a process that another test's thread forks just now
+        // can't be executed (ETXTBSY).
+        #[expect(clippy::disallowed_methods, reason = "a shell is what this is about")]
+        let mut writer = Command::new("sh");
+        let writer = writer.args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"]).arg(&path).stdin(Stdio::piped());
+        let mut writer = writer.spawn().unwrap();
+        let text = b"#!/bin/sh\n[ -e /dev/fd/3 ] && echo /usr >&3\nprintf '%s\\0' \"$@\"\n";
+        writer.stdin.take().unwrap().write_all(text).unwrap();
+        assert!(writer.wait().unwrap().success());
         path
     }
 

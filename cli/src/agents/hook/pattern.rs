@@ -246,10 +246,10 @@ mod tests {
         /// A path that is turned into a pattern by wildcards is reached by it.
         #[test]
         fn a_pattern_reaches_what_it_was_made_of(
-            names in prop::collection::vec(("[.a-c]{1,4}", 0..5usize), 1..5), below in "[a-z]{0,3}"
+            // Neither `.` nor `..`.
+            names in prop::collection::vec(("[.a-c]{0,2}[a-c][.]{0,1}", 0..5usize), 1..5), below in "[a-z]{0,3}"
         ) {
             let denied: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
-            prop_assume!(!denied.contains(&"..") && !denied.contains(&"."));
             let steps = names.iter().map(|(name, how)| match how {
                 0 => String::from("*"),
                 1 => String::from("**"),

@@ -57,24 +57,8 @@ pub(crate) fn without_comments(text: &str) -> Result<String, TextError> {
 
 /// Appends a value to the array at the path, creating missing parents.
 pub(crate) fn append(text: &str, path: &[&str], value: &Value) -> Result<String, TextError> {
-    let text = if text.trim().is_empty() { "{}\n" } else { text };
-    let mut spot = parse(text)?;
-    for (depth, key) in path.iter().enumerate() {
-        let Inside::Object(members) = spot.inside else {
-            return Err(kind(path.get(..depth).unwrap_or_default(), "an object"));
-        };
-        let (last, is_empty) = (members.last().map(|(_, spot)| spot.span.end), members.is_empty());
-        match members.into_iter().find(|(name, _)| name == key) {
-            Some((_, inner)) => spot = inner,
-            None => {
-                let rest = path.get(depth + 1..).unwrap_or_default();
-                let nested =
-                    rest.iter().rev().fold(serde_json::json!([value]), |inner, key| serde_json::json!({ *key: inner }));
-                let member = format!("{}: {}", Value::String((*key).to_owned()), shown(&nested, depth + 1));
-                return Ok(inserted(text, &spot.span, last, is_empty, &member, depth + 1));
-            }
-        }
-    }
+    let root = parse(if text.trim().is_empty() { "{}" } else { text })?;
+    let Some(spot) = find(&root, path)? else { return put(text, path, &serde_json::json!([value])) };
     let Inside::Array(values) = &spot.inside else { return Err(kind(path, "an array")) };
     let last = values.last().map(|value| value.span.end);
     Ok(inserted(text, &spot.span, last, values.is_empty(), &shown(value, path.len() + 1), path.len() + 1))
@@ -101,20 +85,35 @@ pub(crate) fn remove(text: &str, path: &[&str], is_meant: impl Fn(&str) -> bool)
     Ok(changed)
 }
 
-/// The value of a member of the document, as text.
-pub(crate) fn member<'t>(text: &'t str, key: &str) -> Result<Option<&'t str>, TextError> {
+/// The value at the path, as text.
+pub(crate) fn member<'t>(text: &'t str, path: &[&str]) -> Result<Option<&'t str>, TextError> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
     let root = parse(text)?;
-    Ok(find(&root, &[key])?.and_then(|spot| text.get(spot.span.clone())))
+    Ok(find(&root, path)?.and_then(|spot| text.get(spot.span.clone())))
 }
 
-/// Adds a member, which must not exist, to the document.
-pub(crate) fn put(text: &str, key: &str, value: &Value) -> Result<String, TextError> {
+/// Adds a value at the path, where none must be, creating missing parents.
+pub(crate) fn put(text: &str, path: &[&str], value: &Value) -> Result<String, TextError> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
-    let root = parse(text)?;
-    let Inside::Object(members) = &root.inside else { return Err(kind(&[], "an object")) };
-    let last = members.last().map(|(_, spot)| spot.span.end);
-    let member = format!("{}: {}", Value::String(key.to_owned()), shown(value, 1));
-    Ok(inserted(text, &root.span, last, members.is_empty(), &member, 1))
+    let mut spot = parse(text)?;
+    for (depth, key) in path.iter().enumerate() {
+        let Inside::Object(members) = spot.inside else {
+            return Err(kind(path.get(..depth).unwrap_or_default(), "an object"));
+        };
+        let (last, is_empty) = (members.last().map(|(_, spot)| spot.span.end), members.is_empty());
+        match members.into_iter().find(|(name, _)| name == key) {
+            Some((_, inner)) => spot = inner,
+            None => {
+                let rest = path.get(depth + 1..).unwrap_or_default();
+                let nested = rest.iter().rev().fold(value.clone(), |inner, key| serde_json::json!({ *key: inner }));
+                let member = format!("{}: {}", Value::String((*key).to_owned()), shown(&nested, depth + 1));
+                return Ok(inserted(text, &spot.span, last, is_empty, &member, depth + 1));
+            }
+        }
+    }
+    Err(kind(path, "missing"))
 }
 
 /// Removes a member of the document, with its comma.

@@ -4,6 +4,7 @@ mod diff;
 mod environment;
 mod file;
 pub(super) mod json_text;
+mod local_env;
 mod shell_setting;
 mod wiring;
 

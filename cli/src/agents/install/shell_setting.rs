@@ -37,7 +37,7 @@ fn named(text: &str) -> Result<Option<String>, TextError> {
     if text.trim().is_empty() {
         return Ok(None);
     }
-    let Some(found) = json_text::member(text, KEY)? else { return Ok(None) };
+    let Some(found) = json_text::member(text, &[KEY])? else { return Ok(None) };
     Ok(Some(serde_json::from_str(found).unwrap_or_else(|_| found.to_owned())))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn added(text: &str, shell: &str) -> Result<String, TextError> {
     if let Some(other) = other_in(text) {
         return Err(TextError::Taken { key: KEY, value: other });
     }
-    json_text::put(&removed(text)?, KEY, &json!(shell))
+    json_text::put(&removed(text)?, &[KEY], &json!(shell))
 }
 
 /// The settings without Stockade's shell.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::environment::OwnEnvironment;
 use super::file::SettingsFile;
 use super::json_text::{self, TextError};
-use super::{InstallError, Scope, environment, places, shell_setting};
+use super::{InstallError, Scope, environment, local_env, places, shell_setting};
 use crate::args::AgentName;
 
 /// The format of the settings file.
@@ -143,6 +143,10 @@ impl Wiring {
                 json_text::append(&changed, &["hooks", event], &entry).map_err(|source| file.text_error(source))?;
             push(&mut expected, event, entry).ok_or_else(|| InstallError::Meaning(file.path.clone()))?;
         }
+        if self.agent == AgentName::Gemini {
+            changed = local_env::added(&changed).map_err(|source| file.text_error(source))?;
+            expected = local_env::with(expected).ok_or_else(|| InstallError::Meaning(file.path.clone()))?;
+        }
         if meaning(file, &changed)? != expected {
             return Err(InstallError::Meaning(file.path.clone()));
         }
@@ -225,7 +229,10 @@ impl Wiring {
                 return Ok(false);
             }
         }
-        Ok(true)
+        match self.agent {
+            AgentName::Gemini => local_env::is_in(text).map_err(|source| file.text_error(source)),
+            AgentName::ClaudeCode | AgentName::Codex | AgentName::Opencode => Ok(true),
+        }
     }
 
     /// The command line of the hook in the file.
@@ -278,13 +285,12 @@ impl Wiring {
                 ),
             ],
             AgentName::Gemini => vec![String::from(
-                "commands may write `.gemini` in a workspace: `protected_names.add = [\".gemini\"]` in Stockade's \
-                 settings keeps a project's settings from them",
+                "gemini-cli takes no variables from the `.env` of a project any more (`advanced.ignoreLocalEnv`), since \
+                 commands may write it: put a key into `~/.gemini/.env`; the setting stays after `--undo` of a changed file",
             )],
             AgentName::Opencode => vec![String::from(
                 "opencode takes settings from the project that it is started in, which may name another shell: `stockade \
-                 doctor` says so there; `protected_names.add = [\".opencode\"]` in Stockade's settings keeps commands \
-                 from them",
+                 doctor` says so there; commands can't write `.opencode`, but can write `opencode.json`",
             )],
         }
     }
