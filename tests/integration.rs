@@ -6,6 +6,8 @@
 /// Real coding agents over Stockade.
 #[cfg(target_os = "linux")]
 mod agents;
+/// Every known attack has a test.
+mod attacks;
 /// The trail, as the program shows and checks it.
 mod audit;
 /// Generated TypeScript and Python clients take every golden message.

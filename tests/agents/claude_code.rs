@@ -1,54 +1,45 @@
 //! Claude Code, as it is published, with the hook that `stockade install claude-code` puts into its settings.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
+use std::ops::Deref;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::agent;
 use super::anthropic::Model;
-use crate::running::home::Home;
+use super::user::User;
 use crate::support::{program, run, text};
 
 const SESSION: &str = "11111111-2222-4333-8444-555555555555";
 
 /// A user with Claude Code and Stockade.
-struct User {
-    home: Home,
+struct Claude {
+    user: User,
 }
 
-impl Drop for User {
-    fn drop(&mut self) {
-        self.stockade(&["session", "end", "--all"]).output().ok();
+impl Deref for Claude {
+    type Target = User;
+
+    fn deref(&self) -> &User {
+        &self.user
     }
 }
 
-impl User {
+impl Claude {
     fn new() -> Self {
-        let home = Home::new();
-        std::fs::create_dir(home.path("run")).unwrap();
-        std::fs::set_permissions(home.path("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        let user = Self { home };
+        let user = User::new();
         run(&mut user.stockade(&["install", "claude-code"]), 0);
         assert!(user.home.read("home/.claude/settings.json").contains(" hook claude-code"));
-        user
-    }
-
-    fn stockade(&self, arguments: &[&str]) -> Command {
-        let mut command = self.home.stockade(arguments);
-        command.env("XDG_RUNTIME_DIR", self.home.path("run"));
-        command
+        Self { user }
     }
 
     fn claude(&self, model: &Model, arguments: &[&str]) -> Command {
         let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
         // The program itself; the package `claude-code` is a link to it.
         let mut command = program(agent(&format!("@anthropic-ai/claude-code-linux-{machine}/claude")));
-        self.home.surround(&mut command);
+        self.surround(&mut command);
         command.args(["-p", "--session-id", SESSION]).args(arguments);
-        command.env("XDG_RUNTIME_DIR", self.home.path("run"));
         command.env("ANTHROPIC_API_KEY", "sk-none").env("ANTHROPIC_BASE_URL", format!("http://{}", model.address));
         for name in ["DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] {
             command.env(name, "1");
@@ -84,12 +75,13 @@ fn bash(line: &str) -> (&'static str, Value) {
 
 #[test]
 fn writes_inside_happen_and_writes_outside_are_explained_to_the_model() {
-    let user = User::new();
+    let user = Claude::new();
     std::fs::create_dir(user.home.path("ws/sub")).unwrap();
+    user.home.write("ws/.env", "PLANTED=yes\n");
     user.home.write("home/.ssh/id_ed25519", "secret\n");
     let outside = user.home.path("outside/x").display().to_string();
     let results = user.calls(vec![
-        bash("echo in > inside.txt && echo \"it's \\$done\""),
+        bash("echo in > inside.txt && echo \"it's \\$done\"; echo \"from a file: $PLANTED.\""),
         bash(&format!("echo out > {outside}")),
         bash("cd sub && echo \"moved to $(basename \"$PWD\")\""),
         bash("basename \"$PWD\"; echo kept > /tmp/between"),
@@ -103,7 +95,7 @@ fn writes_inside_happen_and_writes_outside_are_explained_to_the_model() {
         panic!("{results:#?}")
     };
     assert_eq!(user.home.read("ws/inside.txt"), "in\n");
-    assert!(inside.contains("it's $done"), "{inside}");
+    assert!(inside.contains("it's $done") && inside.contains("from a file: ."), "{inside}");
     assert!(!user.home.exists("outside/x"));
     for part in [
         format!("stockade: writing `{outside}` was denied"),
@@ -132,7 +124,7 @@ fn writes_inside_happen_and_writes_outside_are_explained_to_the_model() {
 /// A command in the background lives until its line ends, also one that Claude Code moves there when its time is over.
 #[test]
 fn commands_in_the_background_and_time_limits_are_the_agents() {
-    let user = User::new();
+    let user = Claude::new();
     let mut background = bash("sleep 1; echo late > late.txt");
     background.1["run_in_background"] = json!(true);
     let mut slow = bash("echo begun; sleep 4; echo slow > slow.txt");
@@ -146,7 +138,7 @@ fn commands_in_the_background_and_time_limits_are_the_agents() {
 
 #[test]
 fn what_the_policy_asks_is_not_done_without_an_answer() {
-    let user = User::new();
+    let user = Claude::new();
     let rule =
         "prefix_rule(pattern = [\"touch\"], decision = \"prompt\", justification = \"files are made by hand\")\n";
     user.home.write("config/stockade/rules/mine.rules", rule);
@@ -158,7 +150,7 @@ fn what_the_policy_asks_is_not_done_without_an_answer() {
 
 #[test]
 fn a_yes_in_the_dialog_runs_the_command_in_the_sandbox() {
-    let user = User::new();
+    let user = Claude::new();
     user.home.write("config/stockade/config.toml", "ask = \"untrusted\"\n");
     let outside = user.home.path("outside/asked.txt").display().to_string();
     let model = Model::start(vec![bash("touch asked.txt"), bash(&format!("touch {outside}"))]);
@@ -222,7 +214,7 @@ fn a_yes_in_the_dialog_runs_the_command_in_the_sandbox() {
 /// what they forbid is refused.
 #[test]
 fn a_dialog_of_claude_code_is_answered_from_the_rules() {
-    let user = User::new();
+    let user = Claude::new();
     user.home.write(
         "config/stockade/rules/mine.rules",
         "prefix_rule(pattern = [\"git\", \"push\"], decision = \"forbidden\", justification = \"a person pushes\")\n",
@@ -236,49 +228,16 @@ fn a_dialog_of_claude_code_is_answered_from_the_rules() {
     assert!(results[2].contains("a person pushes"), "{results:#?}");
 }
 
-/// A client of the session, beside the agent, that says yes for the session to everything it is asked.
-pub(super) fn says_yes_for_the_session(socket: &UnixStream, ticket: &Value) {
-    let mut lines = BufReader::new(socket.try_clone().unwrap()).lines();
-    let told = |message: &Value| (&mut &*socket).write_all(format!("{message}\n").as_bytes()).unwrap();
-    let capabilities = json!({ "answers": true });
-    let initialize = json!({ "protocol_version": 1, "client": { "name": "test" }, "capabilities": capabilities });
-    told(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize }));
-    lines.next().unwrap().unwrap();
-    let attach = json!({ "session_id": ticket["session_id"], "capability": ticket["capability"] });
-    told(&json!({ "jsonrpc": "2.0", "id": 2, "method": "session/attach", "params": attach }));
-    for line in lines.map_while(Result::ok) {
-        let message: Value = serde_json::from_str(&line).unwrap();
-        if message["method"] == "approval/request" {
-            told(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "decision": "approved_for_session" } }));
-        }
-    }
-}
-
 /// A yes for the session, given by another client of it, holds for the agent's next command.
 #[test]
 fn a_yes_for_the_session_is_kept() {
-    let user = User::new();
+    let user = Claude::new();
     let outside = user.home.path("outside/x");
     let line = format!("echo x >> {}", outside.display());
     let wait = "until test -e go; do sleep 0.1; done";
-    let (ticket, socket) = (
-        user.home.path(&format!("run/stockade/claude-code-{SESSION}.session")),
-        user.home.path("run/stockade/serve.sock"),
-    );
-    let go = user.home.path("ws/go");
-    let answering = std::thread::spawn(move || {
-        while !ticket.exists() {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let ticket: Value = serde_json::from_str(&std::fs::read_to_string(ticket).unwrap()).unwrap();
-        let socket = UnixStream::connect(socket).unwrap();
-        std::fs::write(go, "").unwrap();
-        says_yes_for_the_session(&socket, &ticket);
-    });
+    user.says_yes_for_the_session("claude-code");
     let results = user.calls(vec![bash(wait), bash(&line), bash(&line)]);
     assert_eq!(std::fs::read_to_string(outside).unwrap(), "x\nx\n", "{results:#?}");
-    // It ends with the server, a minute after the last session.
-    drop(answering);
     run(&mut user.stockade(&["audit", "verify"]), 0);
     let trail = text(&run(&mut user.stockade(&["audit", "list", "--json"]), 0).stdout);
     let records = trail.lines().map(|record| serde_json::from_str::<Value>(record).unwrap());

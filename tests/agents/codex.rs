@@ -1,5 +1,6 @@
 //! The real codex, whose commands and files go through `stockade exec-server`.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -12,13 +13,13 @@ use crate::serving::talk::Talk;
 use crate::support::{program, run, text};
 
 /// A person with codex, set up as docs/agents.md says.
-struct Person {
-    home: Home,
+pub(super) struct Person {
+    pub(super) home: Home,
     model: Model,
 }
 
 impl Person {
-    fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+    pub(super) fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         Self::with(&[], steps)
     }
 
@@ -27,14 +28,19 @@ impl Person {
         let (home, model) = (Home::new(), Model::new(steps));
         run(program("git").args(["init", "--quiet"]).arg(home.path("ws")), 0);
         home.write("home/.codex/config.toml", &model.settings());
-        let arguments: Vec<&str> = [&["exec-server"], arguments].concat();
+        let person = Self { home, model };
+        let arguments: Vec<PathBuf> = ["exec-server"].iter().chain(arguments).map(PathBuf::from).collect();
+        person.served_by(&person.home.path("stockade"), &arguments);
+        person
+    }
+
+    /// Has codex start this as its exec-server.
+    pub(super) fn served_by(&self, program: &Path, arguments: &[PathBuf]) {
         let environments = format!(
-            "default = \"stockade\"\ninclude_local = false\n\n[[environments]]\nid = \"stockade\"\nprogram = {:?}\n\
-             args = {arguments:?}\n",
-            home.path("stockade").to_str().unwrap()
+            "default = \"stockade\"\ninclude_local = false\n\n[[environments]]\nid = \"stockade\"\nprogram = {program:?}\n\
+             args = {arguments:?}\n"
         );
-        home.write("home/.codex/environments.toml", &environments);
-        Self { home, model }
+        self.home.write("home/.codex/environments.toml", &environments);
     }
 
     fn codex(&self, arguments: &[&str]) -> Command {
@@ -48,22 +54,22 @@ impl Person {
     }
 
     /// `codex exec` in a sandbox of codex's: what it prints.
-    fn exec(&self, sandbox: &str) -> String {
+    pub(super) fn exec(&self, sandbox: &str) -> String {
         let output = run(&mut self.codex(&["exec", "--sandbox", sandbox, "do it"]), 0);
         text(&output.stdout) + &text(&output.stderr)
     }
 
     /// What the tool said to the model, the first time.
-    fn said(&self) -> String {
+    pub(super) fn said(&self) -> String {
         self.model.outputs().first().cloned().unwrap_or_default()
     }
 }
 
-fn line(line: &'static str) -> Step {
+pub(super) fn line(line: &'static str) -> Step {
     Step::Run(line, json!({"login": false}))
 }
 
-const DONE: Step = Step::Say("done");
+pub(super) const DONE: Step = Step::Say("done");
 
 #[test]
 fn a_write_inside_is_there_one_outside_is_not_and_the_model_is_told_why() {

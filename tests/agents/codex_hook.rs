@@ -5,14 +5,13 @@ use serde_json::json;
 
 use super::agent;
 use super::openai::{Model, Step};
-use crate::running::home::Home;
+use super::user::User;
 use crate::support::{program, run, text};
 
 #[test]
 fn what_the_rules_forbid_or_ask_about_is_refused_and_the_model_is_told() {
-    let home = Home::new();
-    std::fs::create_dir(home.path("run")).unwrap();
-    std::fs::set_permissions(home.path("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let user = User::new();
+    let home = &user.home;
     let rules = "prefix_rule(pattern = [\"git\", \"push\"], decision = \"forbidden\", justification = \"a person pushes\")\n\
         prefix_rule(pattern = [\"touch\"], decision = \"prompt\", justification = \"files are made by hand\")\n";
     home.write("config/stockade/rules/mine.rules", rules);
@@ -31,13 +30,10 @@ fn what_the_rules_forbid_or_ask_about_is_refused_and_the_model_is_told() {
     ]);
     let trusted = format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", home.path("ws").to_str().unwrap());
     home.write("home/.codex/config.toml", &(model.settings() + &trusted));
-    let mut install = home.stockade(&["install", "codex", "--project"]);
-    let told = text(&run(install.env("XDG_RUNTIME_DIR", home.path("run")), 0).stdout);
+    let told = text(&run(&mut user.stockade(&["install", "codex", "--project"]), 0).stdout);
     assert!(told.contains("it puts no command into Stockade's sandbox"), "{told}");
     let mut codex = program(agent(".bin/codex"));
-    home.surround(&mut codex);
-    let node = std::env::var("PATH").unwrap_or_default();
-    codex.env("PATH", format!("{node}:/usr/local/bin:/usr/bin:/bin")).env("XDG_RUNTIME_DIR", home.path("run"));
+    user.surround(&mut codex);
     codex.env("STAND_IN_KEY", "none").env("CODEX_HOME", home.path("home/.codex"));
     // A person would review the hook on codex's screen, once. codex's own sandbox is off: only the hook is left.
     codex.args(["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust"]);
@@ -54,6 +50,6 @@ fn what_the_rules_forbid_or_ask_about_is_refused_and_the_model_is_told() {
     assert!(!home.exists("ws/asked.txt"));
     assert!(patched.contains("Stockade"), "{patched}");
     assert!(!own_file.exists());
-    home.stockade(&["session", "end", "--all"]).env("XDG_RUNTIME_DIR", home.path("run")).output().unwrap();
+    user.stockade(&["session", "end", "--all"]).output().unwrap();
     run(&mut home.stockade(&["audit", "verify"]), 0);
 }

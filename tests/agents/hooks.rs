@@ -1,36 +1,36 @@
 //! `stockade hook`, as an agent starts it: one document in, one answer out, whatever the document is.
 
+use std::ops::Deref;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::running::home::{Home, fed};
+use super::user::User;
+use crate::running::home::fed;
 use crate::support::{program, run, text};
 
 /// A user with an agent's session.
 pub(super) struct Hooks {
-    pub(super) home: Home,
+    user: User,
 }
 
-impl Drop for Hooks {
-    fn drop(&mut self) {
-        self.stockade(&["session", "end", "--all"]).output().ok();
+impl Deref for Hooks {
+    type Target = User;
+
+    fn deref(&self) -> &User {
+        &self.user
     }
 }
 
 impl Hooks {
     pub(super) fn new() -> Self {
-        let home = Home::new();
-        std::fs::create_dir(home.path("run")).unwrap();
-        std::fs::set_permissions(home.path("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        Self { home }
+        Self { user: User::new() }
     }
 
     fn stockade(&self, arguments: &[&str]) -> Command {
-        let mut command = self.home.stockade(arguments);
+        let mut command = self.user.stockade(arguments);
         let workspace = self.home.path("ws");
-        command.env("XDG_RUNTIME_DIR", self.home.path("run"));
         command.env("CLAUDE_PROJECT_DIR", &workspace).env("GEMINI_PROJECT_DIR", workspace);
         command
     }

@@ -25,7 +25,9 @@ mod installing;
 mod mcp;
 mod openai;
 mod opencode;
+mod policy_request;
 mod transcripts;
+mod user;
 
 use std::path::PathBuf;
 

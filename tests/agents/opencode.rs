@@ -1,33 +1,32 @@
 //! opencode, as it is published, with the shell that `stockade install opencode` puts into its settings.
 
-use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::ops::Deref;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use super::agent;
 use super::anthropic::Model;
-use super::claude_code::says_yes_for_the_session;
+use super::user::User;
 use crate::running::home::Home;
 use crate::support::{program, run, text};
 
 /// A user with opencode and Stockade.
-struct User {
-    home: Home,
+struct Opencode {
+    user: User,
     model: Model,
 }
 
-impl Drop for User {
-    fn drop(&mut self) {
-        self.stockade(&["session", "end", "--all"]).output().ok();
+impl Deref for Opencode {
+    type Target = User;
+
+    fn deref(&self) -> &User {
+        &self.user
     }
 }
 
-impl User {
+impl Opencode {
     fn new(home: Home, script: Vec<(&'static str, Value)>) -> Self {
-        std::fs::create_dir(home.path("run")).unwrap();
-        std::fs::set_permissions(home.path("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         let model = Model::start(script);
         let address = format!("http://{}/v1", model.address);
         let name = "anthropic/claude-sonnet-4-5";
@@ -36,22 +35,16 @@ impl User {
             "provider": { "anthropic": { "options": { "baseURL": address, "apiKey": "none" } } },
         });
         home.write("config/opencode/opencode.json", &settings.to_string());
-        let user = Self { home, model };
+        let user = User::at(home);
         run(&mut user.stockade(&["install", "opencode"]), 0);
-        user
-    }
-
-    fn stockade(&self, arguments: &[&str]) -> Command {
-        let mut command = self.home.stockade(arguments);
-        command.env("XDG_RUNTIME_DIR", self.home.path("run"));
-        command
+        Self { user, model }
     }
 
     /// Has opencode go through the script, and returns what each tool answered.
     fn calls(&self, count: usize) -> Vec<String> {
         let mut command = program(agent("opencode-linux-x64-baseline/bin/opencode"));
-        self.home.surround(&mut command);
-        command.args(["run", "do it"]).stdin(Stdio::null()).env("XDG_RUNTIME_DIR", self.home.path("run"));
+        self.surround(&mut command);
+        command.args(["run", "do it"]).stdin(Stdio::null());
         for name in ["MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "SHARE"] {
             command.env(format!("OPENCODE_DISABLE_{name}"), "1");
         }
@@ -72,29 +65,35 @@ fn bash(line: &str) -> (&'static str, Value) {
 fn writes_inside_happen_and_writes_outside_are_explained_to_the_model() {
     let home = Home::new();
     std::fs::create_dir(home.path("ws/sub")).unwrap();
+    home.write("ws/.env", "PLANTED=yes\n");
     let rules = "prefix_rule(pattern = [\"touch\"], decision = \"prompt\", justification = \"files are made by hand\")\n\
         prefix_rule(pattern = [\"git\", \"push\"], decision = \"forbidden\", justification = \"a person pushes\")\n";
     home.write("config/stockade/rules/mine.rules", rules);
     let mut below = bash("echo sub > \"$PWD/made\"; echo up > ../made; basename \"$PWD\"");
     below.1["workdir"] = json!(home.path("ws/sub"));
-    let user = User::new(
+    let user = Opencode::new(
         home,
         vec![
             // The first line begins below the workspace, which is opencode's own directory all the same.
             below,
-            bash("echo in > inside.txt && echo \"it's \\$done\"; place=/tmp; echo kept > \"$place/between\""),
+            bash(
+                "echo in > inside.txt && echo \"it's \\$done\"; place=/tmp; echo kept > \"$place/between\"; echo \"from a file: $PLANTED.\"",
+            ),
+            // What would be settings of opencode at its next start.
+            bash("mkdir -p .opencode; echo '{}' > .opencode/opencode.json; echo after"),
             bash("place=/tmp; cat \"$place/between\"; echo out > \"$PWD/../outside/x\"; exit 7"),
             bash("touch asked.txt"),
             bash("git push"),
             ("write", json!({ "filePath": "written.txt", "content": "by a tool\n" })),
         ],
     );
-    let results = user.calls(6);
-    let [below, inside, denied, asked, refused, written] = &*results else { panic!("{results:#?}") };
+    let results = user.calls(7);
+    let [below, inside, planted, denied, asked, refused, written] = &*results else { panic!("{results:#?}") };
     assert!(below.contains("sub"), "{below}");
     assert_eq!((&*user.home.read("ws/sub/made"), &*user.home.read("ws/made")), ("sub\n", "up\n"), "{below}");
     assert_eq!(user.home.read("ws/inside.txt"), "in\n");
-    assert!(inside.contains("it's $done"), "{inside}");
+    assert!(inside.contains("it's $done") && inside.contains("from a file: ."), "{inside}");
+    assert!(planted.contains("after") && !user.home.exists("ws/.opencode/opencode.json"), "{planted}");
     assert!(!user.home.exists("outside/x"));
     for part in ["kept", "outside/x` was denied", "writable_roots = [", "would allow it"] {
         assert!(denied.contains(part), "{denied}");
@@ -119,28 +118,10 @@ fn a_yes_for_the_session_is_kept() {
     let home = Home::new();
     let line = "echo x >> \"$PWD/../outside/x\"";
     let wait = "until test -e go; do sleep 0.1; done";
-    let (tickets, go, outside) = (home.path("run/stockade"), home.path("ws/go"), home.path("outside/x"));
-    let user = User::new(home, vec![bash(wait), bash(line), bash(line)]);
-    let answering = std::thread::spawn(move || {
-        let end = Instant::now() + Duration::from_secs(60);
-        let ticket = loop {
-            let files = std::fs::read_dir(&tickets).into_iter().flatten().map(|entry| entry.unwrap().path());
-            let mut found = files.filter(|path| path.extension().is_some_and(|end| end == "session"));
-            if let Some(ticket) = found.next() {
-                break ticket;
-            }
-            assert!(Instant::now() < end, "there is no session");
-            std::thread::sleep(Duration::from_millis(50));
-        };
-        assert!(ticket.file_name().unwrap().to_str().unwrap().starts_with("opencode-"), "{}", ticket.display());
-        let ticket: Value = serde_json::from_str(&std::fs::read_to_string(ticket).unwrap()).unwrap();
-        let socket = UnixStream::connect(tickets.join("serve.sock")).unwrap();
-        std::fs::write(go, "").unwrap();
-        says_yes_for_the_session(&socket, &ticket);
-    });
+    let outside = home.path("outside/x");
+    let user = Opencode::new(home, vec![bash(wait), bash(line), bash(line)]);
+    user.says_yes_for_the_session("opencode");
     let results = user.calls(3);
     assert_eq!(std::fs::read_to_string(outside).unwrap(), "x\nx\n", "{results:#?}");
-    // It ends with the server, a minute after the last session.
-    drop(answering);
     run(&mut user.stockade(&["audit", "verify"]), 0);
 }

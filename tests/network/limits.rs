@@ -55,6 +55,37 @@ fn a_no_is_a_no() {
     assert!(heard.lock().unwrap().is_empty());
 }
 
+/// px24: a connection that waits for an answer ends when the time is over, and a late yes opens nothing.
+#[test]
+fn no_answer_ends_the_connection() {
+    for engine in [Engine::Native, Engine::Bwrap] {
+        let (port, heard) = server("a page");
+        let patience = Duration::from_millis(50);
+        let world = World { engine, patience, person: Some(ReviewDecision::Approved), ..World::good(port) };
+        let line = format!("curl -sS http://new.test:{port}/; sleep 0.5; curl -sS http://new.test:{port}/");
+        let ended = world.run(&line);
+        assert!(ended.stdout.is_empty() && ended.stderr.contains("new.test"), "{ended:?}");
+        assert!(heard.lock().unwrap().is_empty());
+        assert_eq!(world.trail.questions.lock().unwrap().len(), 1);
+        let (lines, denied) = (world.trail.lines(), format!("new.test:{port} Forbidden"));
+        assert!(!lines.is_empty() && lines.iter().all(|line| *line == denied), "{lines:?}");
+    }
+}
+
+/// px08: without a proxy there is no more to be reached than with one.
+#[test]
+fn variables_about_proxies_change_nothing() {
+    let (port, heard) = server("a page");
+    let world = World::good(port);
+    let ended = world.run(&format!(
+        "export NO_PROXY='*' no_proxy='*' http_proxy= HTTP_PROXY= ALL_PROXY=; \
+         curl -sS http://good.test:{port}/; for host in evil.test 127.0.0.2 '[::1]' 169.254.169.254; do \
+         curl -sS --noproxy '*' --max-time 5 http://$host:{port}/; done; true"
+    ));
+    assert_eq!(ended.stdout, "a page", "{ended:?}");
+    assert_eq!(heard.lock().unwrap().len(), 1);
+}
+
 /// Reading only: what can be seen to write is denied, and so is what can't be seen.
 #[test]
 fn limited_is_looked_into() {

@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) network: Option<NetworkPolicy>,
     pub(crate) names: HashMap<&'static str, IpAddr>,
     pub(crate) person: Option<ReviewDecision>,
+    /// How long an answer is waited for.
+    pub(crate) patience: Duration,
     pub(crate) trail: Arc<Trail>,
 }
 
@@ -122,6 +124,7 @@ impl World {
             network: None,
             names: HashMap::from([("good.test", local), ("evil.test", local), ("new.test", local)]),
             person: None,
+            patience: Duration::from_secs(30),
             trail: Arc::default(),
         }
     }
@@ -137,7 +140,7 @@ impl World {
             None => Approvals::never(),
             Some(answer) => {
                 let person = Person(answer.clone(), Arc::clone(&self.trail));
-                Approvals::asking(Arc::new(person), Duration::from_secs(30))
+                Approvals::asking(Arc::new(person), self.patience)
             }
         };
         let names = Arc::new(Names(self.names.clone()));

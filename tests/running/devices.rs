@@ -58,7 +58,9 @@ fn what_is_no_node_below_dev_is_refused() {
     let node = Node::new("refused");
     let home = Home::new();
     home.write("ws/file", "");
-    for other in ["/dev", "/dev/pts", "file", "/dev/missing", "/etc/passwd"] {
+    // What an earlier command made does not choose the device.
+    std::os::unix::fs::symlink(&node.0, home.path("ws/link")).unwrap();
+    for other in ["/dev", "/dev/pts", "file", "link", "/dev/missing", "/etc/passwd", "/dev/../etc/passwd", "/dev/shm"] {
         let told = home.runs(&["--device", other], "echo ran > ran", 125);
         assert!(told.stderr.contains("is no node of a device below `/dev`"), "{other}: {}", told.stderr);
         assert!(!home.exists("ws/ran"));
@@ -66,6 +68,14 @@ fn what_is_no_node_below_dev_is_refused() {
     home.write("config/stockade/config.toml", "[sandbox]\ndevices = [\"/dev/pts\"]\n");
     let told = home.runs(&[], "echo ran > ran", 125);
     assert!(told.stderr.contains("sandbox.devices") && !home.exists("ws/ran"), "{}", told.stderr);
+    home.write("config/stockade/config.toml", "[sandbox]\ndevices = [\"/dev/missing\"]\n");
+    let told = home.runs(&[], "echo ran > ran", 0);
+    assert!(
+        told.stderr.contains("the device `/dev/missing` is missing, and commands run without it"),
+        "{}",
+        told.stderr
+    );
+    assert!(home.exists("ws/ran"));
     home.write("config/stockade/config.toml", &format!("[sandbox]\ndevices = [\"{}\"]\n", node.0));
     assert_eq!(home.runs(&[], &format!("exec 3<>{} && echo opened", node.0), 0).stdout, "opened\n");
 }

@@ -2,11 +2,8 @@
 //! of it, and for no caller that chooses what is run.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::home::{Home, Said, User, said};
@@ -18,13 +15,13 @@ const SLEEPER: &str = "#!/bin/sh\necho on >> OUTSIDE/notes || exit 9\nexec sleep
 const PROFILE: &str = "about = \"notes\"\ntools = [\"note\"]\n[[write]]\npath = \"OUTSIDE\"\nreason = \"notes\"\n";
 const RULES: &str = "prefix_rule([\"note\"], profile = \"notes\")\nprefix_rule([\"sleeper\"], profile = \"notes\")\n";
 
-struct World {
-    home: Home,
-    engine: &'static str,
+pub(super) struct World {
+    pub(super) home: Home,
+    pub(super) engine: &'static str,
 }
 
 impl World {
-    fn new(user: User, engine: &'static str, rules: &str) -> Self {
+    pub(super) fn new(user: User, engine: &'static str, rules: &str) -> Self {
         let home = Home::of(user);
         let outside = home.path("outside").display().to_string();
         for (name, text) in [("bin/note", NOTE), ("bin/sleeper", SLEEPER)] {
@@ -37,7 +34,7 @@ impl World {
         Self { home, engine }
     }
 
-    fn command(&self, options: &[&str], words: &[&str]) -> Command {
+    pub(super) fn command(&self, options: &[&str], words: &[&str]) -> Command {
         let run = ["run", "--engine", self.engine, "--timeout", "2m"];
         let mut command = self.home.stockade(&[&run, options, &["--"], words].concat());
         let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.home.path("bin").display());
@@ -45,11 +42,11 @@ impl World {
         command
     }
 
-    fn runs(&self, options: &[&str], line: &str, exit_code: i32) -> Said {
+    pub(super) fn runs(&self, options: &[&str], line: &str, exit_code: i32) -> Said {
         said(&mut self.command(options, &["bash", "-c", line]), exit_code)
     }
 
-    fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let text = fs::read_to_string(self.home.path("outside/notes")).unwrap_or_default();
         fs::remove_file(self.home.path("outside/notes")).ok();
         text.lines().map(str::to_owned).collect()
@@ -57,7 +54,7 @@ impl World {
 }
 
 /// Every engine, as any user.
-fn worlds(rules: &str) -> Vec<World> {
+pub(super) fn worlds(rules: &str) -> Vec<World> {
     let all = [(User::Own, "native"), (User::Ordinary, "native"), (User::Own, "bwrap"), (User::Ordinary, "bwrap")];
     all.into_iter().map(|(user, engine)| World::new(user, engine, rules)).collect()
 }
@@ -335,80 +332,6 @@ int main(int c, char **v, char **e) {
         world.runs(&[], &format!("./race {note} 2>/dev/null"), 0);
         let notes = world.notes();
         assert!(!notes.is_empty() && notes.iter().all(|note| note == "0 good"), "{engine}: {notes:?}");
-    }
-}
-
-/// A server in a process group of its own: git starts the daemon as another process.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let group = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
-        self.0.wait().ok();
-    }
-}
-
-/// One program of a line pushes to its server, and nothing else of the line reaches that.
-#[test]
-fn git_pushes_with_its_profile_and_the_rest_of_the_line_does_not() {
-    for (user, engine) in [(User::Own, "native"), (User::Ordinary, "native"), (User::Ordinary, "bwrap")] {
-        let world = World::new(user, engine, "prefix_rule([\"git\", \"push\"], profile = \"git-push\")\n");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (server, ws) = (world.home.path("outside/server"), world.home.path("ws"));
-        fs::create_dir(&server).unwrap();
-        let git = |words: &[&str]| {
-            let mut git = program("git");
-            git.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("GIT_CONFIG_COUNT", "1");
-            git.env("GIT_CONFIG_KEY_0", "safe.directory").env("GIT_CONFIG_VALUE_0", "*");
-            run(git.args(words).current_dir(&ws), 0);
-        };
-        git(&["init", "-q", "--bare", "-b", "main", server.join("r.git").to_str().unwrap()]);
-        git(&["init", "-q", "-b", "main", "."]);
-        git(&["-c", "user.name=a", "-c", "user.email=a@a.test", "commit", "-q", "--allow-empty", "-m", "first"]);
-        git(&["remote", "add", "origin", &format!("git://127.0.0.1:{port}/r.git")]);
-        let profile = format!(
-            "about = \"a server\"\ntools = [\"git\"]\n[[connect]]\nhost = \"127.0.0.1:{port}\"\nreason = \"the server\"\n"
-        );
-        world.home.write("config/stockade/profiles/git-push.toml", &profile);
-        world.home.write(
-            "ws/package.json",
-            "{\"name\":\"x\",\"version\":\"1.0.0\",\"scripts\":{\"test\":\"git ls-remote origin; test $? = 128\"}}\n",
-        );
-        world.home.give_to_user();
-        let mut daemon = program("git");
-        daemon.args([
-            "daemon",
-            "--export-all",
-            "--enable=receive-pack",
-            "--listen=127.0.0.1",
-            "--verbose",
-            "--log-destination=stderr",
-        ]);
-        daemon.arg(format!("--port={port}")).arg(format!("--base-path={}", server.display()));
-        daemon.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("GIT_CONFIG_COUNT", "1");
-        daemon.env("GIT_CONFIG_KEY_0", "safe.directory").env("GIT_CONFIG_VALUE_0", "*");
-        let mut daemon = Server(
-            daemon.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap(),
-        );
-        let mut line = String::new();
-        let mut told = BufReader::new(daemon.0.stderr.take().unwrap());
-        told.read_line(&mut line).unwrap();
-        let reach = format!(
-            "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)' 2>/dev/null && exit 3"
-        );
-        let line = format!(
-            "{reach}; npm test --silent 2>/dev/null && git push -q origin main; {reach}; git push -q origin main:other"
-        );
-        let said = world.runs(&[], &line, 0);
-        let pushed = program("git")
-            .args(["-c", "safe.directory=*", "--git-dir"])
-            .arg(server.join("r.git"))
-            .args(["branch", "--list"])
-            .output()
-            .unwrap();
-        let branches = String::from_utf8_lossy(&pushed.stdout).into_owned();
-        assert!(branches.contains("main") && branches.contains("other"), "{engine}: {branches}{}", said.stderr);
     }
 }
 

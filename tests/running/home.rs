@@ -103,13 +103,25 @@ impl Home {
 
     /// The words that start the program as this user.
     pub(crate) fn words(&self) -> Vec<PathBuf> {
-        let mut words: Vec<PathBuf> = Vec::new();
-        if self.user == User::Ordinary && rustix::process::geteuid().is_root() {
-            let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-            words.extend(nobody.map(PathBuf::from));
-        }
+        let mut words = self.as_user();
         words.push(self.program.clone());
         words
+    }
+
+    /// The words that start anything as this user.
+    fn as_user(&self) -> Vec<PathBuf> {
+        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let is_other = self.user == User::Ordinary && rustix::process::geteuid().is_root();
+        if is_other { nobody.map(PathBuf::from).to_vec() } else { Vec::new() }
+    }
+
+    /// Another program, started by this user.
+    pub(crate) fn other(&self, name: &str) -> Command {
+        let mut command = program("env");
+        command.args(self.as_user()).arg(name);
+        self.surround(&mut command);
+        command.stdin(Stdio::null());
+        command
     }
 
     /// The directory and the environment.

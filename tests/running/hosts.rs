@@ -32,6 +32,17 @@ fn connections(home: &Home) -> Vec<String> {
     shown.lines().filter_map(|line| Some(line.split_once("connection to ")?.1.to_owned())).collect()
 }
 
+/// px22: no host is allowed by itself, however many projects fetch from it; and a host can be allowed for reading alone.
+#[test]
+fn no_host_is_allowed_by_itself() {
+    let home = Home::new();
+    let hosts = ["files.example.org", "registry.example.org", "localhost", "192.0.2.1", "[2001:db8::1]"];
+    for host in hosts.map(|host| format!("{host}:443")) {
+        let told = home.says(&["explain", "--host", &host], 0).stdout;
+        assert!(told.ends_with("is refused: no rule names it\n"), "{told}");
+    }
+}
+
 #[test]
 fn an_allowed_host_is_reached_and_another_is_named() {
     for (user, engine) in [(User::Own, "native"), (User::Ordinary, "native"), (User::Ordinary, "bwrap")] {

@@ -88,7 +88,7 @@ fn go_asks_for_its_caches_and_its_registry() {
     let main = "package main\n\nimport (\n\t\"fmt\"\n\n\t\"example.test/leaf\"\n)\n\nfunc main() { fmt.Println(\"have\", leaf.Name) }\n";
     home.write("ws/main.go", main);
     home.give_to_user();
-    let line = "go build -buildvcs=false -o program . && ./program";
+    let line = "go build -o program . && ./program";
     passes(&home, &[], line, &["/home/.cache", "/home/go", "pypi.test, port 443"]);
 }
 

@@ -2,6 +2,8 @@
 
 /// A person who answers the questions of a session.
 mod attending;
+/// Directories that ignore case.
+mod case_blind;
 /// What connections leave behind.
 mod connections;
 /// Credentials, secrets in variables, and registries.
@@ -10,10 +12,16 @@ mod credentials;
 mod devices;
 /// Single programs that run with more than their caller.
 mod elsewhere;
+/// The same from more callers, and many at once.
+mod elsewhere_callers;
+/// The same at a terminal, and after a person's yes.
+mod elsewhere_terminal;
 /// The decision without the deed.
 mod explaining;
 /// What a command may read and write.
 mod files;
+/// What stays protected in directories that a grant adds.
+mod granted_metadata;
 /// Names that must not be made.
 mod held_names;
 /// Denied writes that wait for an answer.
@@ -50,6 +58,8 @@ mod patches;
 mod profiles;
 /// Rules for the programs that a command starts.
 mod programs;
+/// A program that pushes with what a rule gives it.
+mod pushing;
 /// The recorded session in the README.
 mod recording;
 /// The flags that a denial names.

@@ -19,6 +19,9 @@ fn world() -> Home {
     home.write("ws/locked", "x\n");
     home.write("outside/data.txt", "abc\n");
     home.write("outside/bin/.keep", "");
+    let database = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('create table t(x)')";
+    said(program("python3").args(["-c", database]).arg(home.path("outside/db.sqlite")), 0);
+    home.write("home/.ssh/id", "key\n");
     home.write("home/.netrc", "machine x login y password z\n");
     home.write("home/.config/app/app.conf", "a=1\n");
     home.write("home/.gitconfig", "[user]\n\tname = T\n\temail = t@example.org\n");
@@ -71,6 +74,7 @@ fn labelled_failures_are_told_apart() {
 }
 
 /// What a command did without is on record, and printed only on request.
+/// pr18: a denial that the command hides is told.
 #[test]
 fn denials_of_a_run_that_ended_well_are_said_on_request() {
     let home = world();

@@ -278,8 +278,12 @@ fn settings_and_rules_name_profiles() {
     let explained = home.says(&["explain", "--", "touch", "x"], 0).stdout;
     assert!(explained.contains("home/cache"), "{explained}");
     home.says(&["run", "--", "touch", &home.path("home/other").display().to_string()], 1);
+    home.write("config/stockade/rules/mine.rules", "prefix_rule([\"touch\"], profile = \"git\")\n");
+    assert!(home.says(&["run", "--", "true"], 125).stderr.contains("--with git"));
+    // An agent that does not run is needed by no other command.
     home.write("config/stockade/rules/mine.rules", "prefix_rule([\"touch\"], profile = \"ssh-agent\")\n");
-    assert!(home.says(&["run", "--", "true"], 125).stderr.contains("--with ssh-agent"));
+    home.says(&["run", "--", "true"], 0);
+    assert!(home.says(&["run", "--", "touch", "x"], 0).stderr.contains("is the agent running"));
     home.write("config/stockade/rules/mine.rules", "prefix_rule([\"touch\"], profile = \"none\")\n");
     assert!(home.says(&["run", "--", "true"], 125).stderr.contains("mine.rules:1"));
     home.write("config/stockade/rules/mine.rules", "prefix_rule([\"touch\"], outside = True, profile = \"mine\")\n");

@@ -78,6 +78,30 @@ fn no_rule_and_no_setting_leaves_a_sandbox_that_a_flag_names() {
     assert!(explained.contains("where    in the sandbox"), "{explained}");
 }
 
+/// dr15: a rule that allows a program opens nothing that must not be read, and neither does one that lets it leave.
+#[test]
+fn no_rule_reads_what_is_denied() {
+    for user in [User::Own, User::Ordinary] {
+        let home = Home::of(user);
+        home.write("ws/.env", "hunter2\n");
+        for rule in ["prefix_rule(pattern=[\"cat\"])\n", "prefix_rule(pattern=[\"cat\"], outside = True)\n"] {
+            home.write("config/stockade/rules/mine.rules", rule);
+            let setting = format!("sandbox.deny_read = [{:?}]\n", home.path("ws/.env").display().to_string());
+            for (setting, options) in [("", &["--deny-read", ".env"][..]), (&setting, &[])] {
+                home.write("config/stockade/config.toml", setting);
+                home.give_to_user();
+                let command: &[&str] = &["--", "cat", ".env"];
+                let output = home.stockade(&[&["run"], options, command].concat()).output().unwrap();
+                let told = String::from_utf8_lossy(&output.stdout).into_owned();
+                assert!(
+                    !output.status.success() && !told.contains("hunter2"),
+                    "{rule}{setting}{options:?}: {output:?}"
+                );
+            }
+        }
+    }
+}
+
 /// codex's files have no `outside`; the setting gives them codex's meaning.
 #[test]
 fn a_setting_gives_files_of_codex_their_meaning() {

@@ -401,6 +401,22 @@ fn the_server_outlives_its_first_client_and_holds_nothing_of_it() {
 }
 
 #[test]
+fn looking_at_a_session_does_not_end_its_idle_time() {
+    let sessions = Sessions::new();
+    sessions.says(&["run", "--session", "s", "--", "true"], 0);
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let idle = |sessions: &Sessions| {
+        let told = sessions.says(&["session", "show", "s", "--json"], 0).stdout;
+        serde_json::from_str::<serde_json::Value>(&told).unwrap()["idle_ms"].as_u64().unwrap()
+    };
+    let (first, second) = (idle(&sessions), idle(&sessions));
+    assert!(first >= 1500 && second > first, "{first}, {second}");
+    let told = sessions.says(&["session", "show", "s"], 0).stdout;
+    assert!(told.contains("sandbox  workspace-write, network off\n"), "{told}");
+    sessions.says(&["session", "end", "s"], 0);
+}
+
+#[test]
 fn a_home_directory_is_no_workspace_unless_it_is_named() {
     let sessions = Sessions::new();
     let home = sessions.home.path("home");

@@ -102,6 +102,7 @@ async fn a_remembered_escalation_is_exactly_what_was_approved() {
     assert!(again.execution().unwrap().first_attempt.is_none(), "from the start, not after another denial");
 }
 
+/// dr16: a wider run keeps the denials.
 #[tokio::test]
 async fn what_a_person_denied_is_not_offered_and_not_given() {
     let world = World::new(AskForApproval::OnFailure);
@@ -158,6 +159,7 @@ async fn the_root_is_not_offered() {
 }
 
 /// Words in the output prove nothing.
+/// pr17: the words of a command are no evidence.
 #[tokio::test]
 async fn a_command_that_only_speaks_of_a_denial_was_not_denied() {
     let world = World::new(AskForApproval::OnFailure);

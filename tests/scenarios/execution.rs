@@ -11,6 +11,7 @@ use stockade_protocol::{
 
 use crate::world::{World, stdout};
 
+/// pr16: output is bounded, and what is left out is said.
 #[tokio::test]
 async fn output_is_kept_at_both_ends_and_the_gap_is_said() {
     let mut world = World::new(AskForApproval::Never);

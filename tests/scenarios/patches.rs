@@ -47,6 +47,22 @@ async fn protected_metadata_is_outside() {
     assert!(!world.exists("ws/.git/hooks/x"));
 }
 
+/// gm15: under another spelling, too, as long as the name itself shows nothing of how its directory compares.
+#[tokio::test]
+async fn protected_metadata_is_outside_in_any_spelling() {
+    let world = World::new(AskForApproval::Never);
+    let run = world.orchestrator();
+    for path in ["ws/.CODEX/config.toml", "ws/.Git/hooks/x", "ws/.GIT"] {
+        let refused = run.patch(&adding(&world, &[world.path(path)])).await.unwrap();
+        assert!(matches!(refused, PatchOutcome::Refused(_)), "{path}: {refused:?}");
+        assert!(!world.exists(path));
+    }
+    // Beside a name that exists, and has no other spelling here, it is a name like any other.
+    std::fs::create_dir_all(world.path("ws/.git").to_host_path().unwrap()).unwrap();
+    run.patch(&adding(&world, &[world.path("ws/.GIT/x"), world.path("ws/.gitx")])).await.unwrap();
+    assert!(world.exists("ws/.GIT/x") && world.exists("ws/.gitx"));
+}
+
 #[tokio::test]
 async fn a_hard_denial_is_named_and_not_asked_about() {
     let world = World::new(AskForApproval::OnRequest);
@@ -148,4 +164,49 @@ async fn the_question_shows_where_a_link_leads() {
     assert!(matches!(question.subject, ApprovalSubject::Patch(_)));
     let shown: Vec<_> = question.resolved_paths.iter().map(|path| (&path.given, &path.resolved)).collect();
     assert_eq!(shown, [(&given, &world.path("outside/x"))]);
+}
+
+/// A kept sandbox holds names absent with placeholders: a patch sees none of them.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_patch_replaces_the_placeholder_of_an_idle_sandbox() {
+    let mut world = World::new(AskForApproval::OnRequest);
+    world.backend =
+        std::sync::Arc::new(stockade_sandbox_linux::Warm::new(Box::new(stockade_sandbox_linux::Auto::new())));
+    let run = world.orchestrator();
+    run.run(&world.command(&["true"])).await.unwrap();
+    assert!(world.exists("ws/.git"), "the sandbox is kept");
+    let request = adding(&world, &[world.path("ws/.git/hooks/x")]);
+    world.script.say(ReviewDecision::Approved);
+    run.patch(&request).await.unwrap();
+    use std::os::unix::fs::PermissionsExt as _;
+    let made = std::fs::metadata(world.path("ws/.git").to_host_path().unwrap()).unwrap();
+    assert_eq!(made.permissions().mode() & 0o1000, 0, "a directory of its own");
+    assert!(world.exists("ws/.git/hooks/x"));
+}
+
+/// The placeholder of a running command protects the name in its sandbox.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_patch_leaves_the_placeholder_of_a_running_command() {
+    let mut world = World::new(AskForApproval::OnRequest);
+    world.backend =
+        std::sync::Arc::new(stockade_sandbox_linux::Warm::new(Box::new(stockade_sandbox_linux::Auto::new())));
+    let run = world.orchestrator();
+    let command = world.command(&["sleep", "60"]);
+    let request = adding(&world, &[world.path("ws/.git/hooks/x")]);
+    let patching = async {
+        while !world.exists("ws/.git") {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        run.patch(&request).await
+    };
+    let patched = tokio::select! {
+        ended = run.run(&command) => panic!("{ended:?}"),
+        patched = patching => patched,
+    };
+    let error = patched.unwrap_err().to_string();
+    assert!(error.contains("kept absent for a command"), "{error}");
+    assert!(world.script.questions().is_empty() && !world.exists("ws/.git/hooks"));
 }

@@ -70,6 +70,27 @@ async fn granted_for_the_session_they_widen_what_later_commands_get() {
     assert_eq!(run.session().permissions.access(&outside), Access::Read);
 }
 
+/// or06: a directory that was granted opens nothing in it that is denied.
+#[tokio::test]
+async fn a_grant_of_a_directory_opens_no_denied_part_of_it() {
+    let world = World::new(AskForApproval::OnRequest);
+    let (outside, secret) = (world.path("outside"), world.path("outside/secret"));
+    std::fs::create_dir(secret.to_host_path().unwrap()).unwrap();
+    std::fs::write(secret.join("key").unwrap().to_host_path().unwrap(), "hunter2").unwrap();
+    let world = world.deny(&secret);
+    let run = world.orchestrator();
+    world.script.say(ReviewDecision::ApprovedForSession);
+    assert_eq!(request(&run, &more(&outside)).await, Ok(PermissionsScope::Session));
+    let line = format!("touch {outside}/made; cat {secret}/key; touch {secret}/made");
+    let outcome = run.run(&world.shell(&line)).await.unwrap();
+    assert!(world.exists("outside/made") && !world.exists("outside/secret/made"), "{outcome:?}");
+    assert!(!outcome.execution().unwrap().stdout.head.to_string().contains("hunter2"), "{outcome:?}");
+    // What is denied can't be asked for either, and the earlier yes does not speak for it.
+    assert_eq!(request(&run, &more(&secret)).await, Err(RefusedBy::Rule));
+    assert_eq!(request(&run, &more(&secret.join("key").unwrap())).await, Err(RefusedBy::Rule));
+    assert_eq!(world.script.questions().len(), 1);
+}
+
 #[tokio::test]
 async fn granted_once_they_are_for_the_next_command_that_asks_for_them() {
     let world = World::new(AskForApproval::OnRequest);

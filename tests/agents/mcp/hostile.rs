@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::super::flood::fills_no_memory;
-use super::{User, said, shell};
+use super::{McpUser, said, shell};
 use crate::serving::talk::Talk;
 
 /// The next error that has no id.
@@ -30,7 +30,7 @@ fn modern(mut params: Value) -> Value {
 
 #[test]
 fn lines_that_are_no_messages_are_answered_and_then_end_the_connection() {
-    let user = User::new();
+    let user = McpUser::new();
     let mut talk = user.initialized(&[], &json!({}));
     for line in
         ["{", "[]", "null", "\u{0}", "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", &"[".repeat(100_000)]
@@ -63,7 +63,7 @@ fn lines_that_are_no_messages_are_answered_and_then_end_the_connection() {
 
 #[test]
 fn an_id_is_under_way_once_and_calls_are_limited() {
-    let user = User::new();
+    let user = McpUser::new();
     let mut talk = user.initialized(&[], &json!({}));
     let call = |id: &Value, line: &str| {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": shell(line)}).to_string()
@@ -96,7 +96,7 @@ fn an_id_is_under_way_once_and_calls_are_limited() {
 
 #[test]
 fn a_million_requests_of_a_client_that_does_not_read_fill_no_memory() {
-    let user = User::new();
+    let user = McpUser::new();
     let mut command = user.home.program();
     command.env("XDG_RUNTIME_DIR", user.home.path("run")).arg("mcp");
     let params =
@@ -109,7 +109,7 @@ fn a_million_requests_of_a_client_that_does_not_read_fill_no_memory() {
 
 #[test]
 fn a_state_is_good_for_one_answer_to_one_call() {
-    let user = User::asked();
+    let user = McpUser::asked();
     let mut talk = user.talk(&[]);
     let ask = |talk: &mut Talk, line: &str| {
         let asked = talk.call("tools/call", &modern(shell(line)));
@@ -163,7 +163,7 @@ fn a_state_is_good_for_one_answer_to_one_call() {
 
 #[test]
 fn calls_that_wait_for_an_answer_are_limited() {
-    let user = User::asked();
+    let user = McpUser::asked();
     let mut talk = user.talk(&[]);
     for number in 0..16 {
         let asked = talk.call("tools/call", &modern(shell(&format!("touch {number}"))));
@@ -178,7 +178,7 @@ fn calls_that_wait_for_an_answer_are_limited() {
 /// Nothing that an agent can call or run is a way to its own questions.
 #[test]
 fn an_agent_cannot_answer_its_own_question() {
-    let user = User::asked();
+    let user = McpUser::asked();
     let mut talk = user.initialized(&["--session", "work"], &json!({"elicitation": {}}));
     // From within the sandbox the server of the session is out of reach.
     let program = user.home.path("stockade").display().to_string();
@@ -226,7 +226,7 @@ fn an_agent_cannot_answer_its_own_question() {
 #[test]
 fn questions_go_to_the_other_clients_of_the_session() {
     for capabilities in [json!({}), json!({"elicitation": {}})] {
-        let user = User::asked();
+        let user = McpUser::asked();
         let mut talk = user.initialized(&["--session", "work"], &capabilities);
         let ticket: Value = serde_json::from_str(&user.home.read("run/stockade/work.session")).unwrap();
         let mut attendant = Talk::at(&user.home.path("run/stockade/serve.sock")).initialize(true);

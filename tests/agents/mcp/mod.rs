@@ -5,12 +5,13 @@ mod hostile;
 mod published;
 mod sdk;
 
+use std::ops::Deref;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::agent;
-use crate::running::home::Home;
+use super::user::User;
 use crate::serving::talk::Talk;
 use crate::support::{program, repository, run, text};
 
@@ -19,22 +20,21 @@ const ASKS: &str =
     "prefix_rule(pattern = [\"touch\"], decision = \"prompt\", justification = \"files are made by hand\")\n";
 
 /// A user whose agents have Stockade as an MCP server.
-struct User {
-    home: Home,
+struct McpUser {
+    user: User,
 }
 
-impl Drop for User {
-    fn drop(&mut self) {
-        self.stockade(&["session", "end", "--all"]).output().ok();
+impl Deref for McpUser {
+    type Target = User;
+
+    fn deref(&self) -> &User {
+        &self.user
     }
 }
 
-impl User {
+impl McpUser {
     fn new() -> Self {
-        let home = Home::new();
-        std::fs::create_dir(home.path("run")).unwrap();
-        std::fs::set_permissions(home.path("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        Self { home }
+        Self { user: User::new() }
     }
 
     /// One whose rules ask before `touch`.
@@ -42,12 +42,6 @@ impl User {
         let user = Self::new();
         user.home.write("config/stockade/rules/mine.rules", ASKS);
         user
-    }
-
-    fn stockade(&self, arguments: &[&str]) -> Command {
-        let mut command = self.home.stockade(arguments);
-        command.env("XDG_RUNTIME_DIR", self.home.path("run"));
-        command
     }
 
     /// The variables that the server has.
@@ -64,8 +58,7 @@ impl User {
 
     fn node(&self) -> Command {
         let mut node = program("node");
-        self.home.surround(&mut node);
-        node.env("PATH", std::env::var("PATH").unwrap_or_default());
+        self.surround(&mut node);
         node
     }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::sdk::{runs, wait_until};
-use super::{User, agent};
+use super::{McpUser, agent};
 use crate::agents::anthropic;
 use crate::agents::openai::{Model, Step};
 use crate::serving::talk::Talk;
@@ -16,7 +16,7 @@ use crate::support::{program, run, text};
 const DENIAL: [&str; 4] = ["was denied", "writable_roots = [", "would allow it", "request_permissions"];
 
 /// codex with the server, set up as docs/agents.md says.
-fn codex(user: &User, lines: &[String]) -> (Model, Command) {
+fn codex(user: &McpUser, lines: &[String]) -> (Model, Command) {
     let calls = lines.iter().map(|line| Step::Call("mcp__stockade", "run", json!({"command": line})));
     let model = Model::new(calls.chain([Step::Say("done")]));
     let server = format!(
@@ -38,7 +38,7 @@ fn codex(user: &User, lines: &[String]) -> (Model, Command) {
 
 #[test]
 fn codex_runs_commands_through_the_tool_and_its_model_is_told_of_a_denial() {
-    let user = User::asked();
+    let user = McpUser::asked();
     let outside = user.home.path("outside/x").display().to_string();
     let lines = [format!("echo hi > inside; echo x > {outside}"), String::from("touch asked")];
     let (model, mut codex) = codex(&user, &lines);
@@ -56,7 +56,7 @@ fn codex_runs_commands_through_the_tool_and_its_model_is_told_of_a_denial() {
 
 #[test]
 fn codex_puts_questions_to_its_person_and_an_interrupt_ends_the_command() {
-    let user = User::asked();
+    let user = McpUser::asked();
     let seconds = format!("86411.{}", std::process::id());
     let mut lines = ["yes", "no", "dismissed"].map(|name| format!("touch {name}")).to_vec();
     lines.extend([String::from("seq 1 20000"), format!("sleep {seconds}")]);
@@ -88,7 +88,7 @@ fn codex_puts_questions_to_its_person_and_an_interrupt_ends_the_command() {
 }
 
 /// Claude Code with the server, and what its model has it call.
-fn claude(user: &User, lines: &[String]) -> (anthropic::Model, Command) {
+fn claude(user: &McpUser, lines: &[String]) -> (anthropic::Model, Command) {
     let calls = lines.iter().map(|line| ("mcp__stockade__run", json!({"command": line})));
     let model = anthropic::Model::deferred(calls.collect());
     let server = json!({"command": user.home.path("stockade"), "args": ["mcp"], "env": user.environment()});
@@ -108,7 +108,7 @@ fn claude(user: &User, lines: &[String]) -> (anthropic::Model, Command) {
 
 #[test]
 fn claude_code_runs_commands_through_the_tool_and_its_model_is_told_of_a_denial() {
-    let user = User::asked();
+    let user = McpUser::asked();
     let outside = user.home.path("outside/x").display().to_string();
     let lines =
         [format!("echo hi > inside; echo x > {outside}"), String::from("touch asked"), String::from("seq 1 20000")];
@@ -128,7 +128,7 @@ fn claude_code_runs_commands_through_the_tool_and_its_model_is_told_of_a_denial(
 
 #[test]
 fn claude_code_puts_questions_to_its_person_and_an_interrupt_ends_the_command() {
-    let user = User::asked();
+    let user = McpUser::asked();
     let seconds = format!("86412.{}", std::process::id());
     let mut lines = ["yes", "no", "dismissed"].map(|name| format!("touch {name}")).to_vec();
     lines.push(format!("sleep {seconds}"));

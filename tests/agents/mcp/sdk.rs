@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{User, agent, said, shell};
+use super::{McpUser, agent, said, shell};
 use crate::support::{run, text};
 
 const AGES: [&str; 2] = ["initialize", "discover"];
@@ -17,7 +17,7 @@ fn yes(decision: &str) -> Value {
 #[test]
 fn a_write_inside_happens_and_one_outside_is_denied_and_explained() {
     for age in AGES {
-        let user = User::new();
+        let user = McpUser::new();
         let outside = user.home.path("outside/x").display().to_string();
         let heard = user.sdk(
             age,
@@ -74,7 +74,7 @@ fn a_write_inside_happens_and_one_outside_is_denied_and_explained() {
 #[test]
 fn questions_are_elicited_and_yes_no_and_cancel_are_honoured() {
     for age in AGES {
-        let user = User::asked();
+        let user = McpUser::asked();
         let answers = json!([
             yes("allow-once"),
             {"action": "decline"},
@@ -102,7 +102,7 @@ fn questions_are_elicited_and_yes_no_and_cancel_are_honoured() {
 #[test]
 fn permissions_that_are_granted_hold_and_those_that_are_not_do_not() {
     for age in AGES {
-        let user = User::new();
+        let user = McpUser::new();
         let outside = user.home.path("outside").display().to_string();
         let wanted = |name: &str| json!({"name": "request_permissions", "arguments": {"write": [name], "justification": "to install it"}});
         let calls = [
@@ -125,14 +125,14 @@ fn permissions_that_are_granted_hold_and_those_that_are_not_do_not() {
 #[test]
 fn without_elicitation_the_documented_default_says_how_to_allow_it() {
     for (age, arguments) in [("initialize", &[][..]), ("discover", &[])] {
-        let user = User::asked();
+        let user = McpUser::asked();
         let heard = user.sdk(age, arguments, None, &[shell("touch asked")]);
         assert!(!user.home.exists("ws/asked"));
         let told = said(&heard["results"][0]);
         assert!(told.contains("refused") && told.contains("stockade session attend mcp-"), "{told}");
     }
     // The same for a client whose elicitations are not wanted.
-    let user = User::asked();
+    let user = McpUser::asked();
     let heard =
         user.sdk("initialize", &["--no-elicitation"], Some(json!([yes("allow-once")])), &[shell("touch asked")]);
     assert!(!user.home.exists("ws/asked") && heard["questions"] == json!([]), "{heard}");
@@ -141,7 +141,7 @@ fn without_elicitation_the_documented_default_says_how_to_allow_it() {
 #[test]
 fn cancelling_ends_the_command_and_long_output_is_shortened() {
     for age in AGES {
-        let user = User::new();
+        let user = McpUser::new();
         let mut slow = shell("echo started; sleep 86400");
         slow["cancelOnProgress"] = json!("started");
         let unknown = json!({"name": "read_output", "arguments": {"handle": "output-1"}});
@@ -180,7 +180,7 @@ pub(super) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 #[test]
 fn a_command_ends_when_its_call_is_cancelled_and_when_its_client_goes() {
-    let user = User::new();
+    let user = McpUser::new();
     let mut talk = user.initialized(&[], &json!({}));
     for (number, ending) in ["cancelled", "gone"].iter().enumerate() {
         let seconds = format!("8640{number}.{}", std::process::id());
@@ -204,7 +204,7 @@ fn a_command_ends_when_its_call_is_cancelled_and_when_its_client_goes() {
 
 #[test]
 fn the_rest_of_long_output_is_read_part_by_part() {
-    let user = User::new();
+    let user = McpUser::new();
     let mut talk = user.initialized(&[], &json!({}));
     let result = talk.call("tools/call", &shell("seq 1 100000"));
     let handle = &result["structuredContent"]["output_handle"];
@@ -225,7 +225,7 @@ fn the_rest_of_long_output_is_read_part_by_part() {
 
 #[test]
 fn the_inspectors_command_line_lists_and_calls_the_tools() {
-    let user = User::new();
+    let user = McpUser::new();
     let outside = user.home.path("outside/x").display().to_string();
     let inspect = |arguments: &[&str]| {
         let mut node = user.node();

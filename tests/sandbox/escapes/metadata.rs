@@ -68,7 +68,7 @@ attacks! {
 }
 
 for_each_user! {
-    /// Each protected name, missing at the start, in each way that a name can be made.
+    /// gm05: each protected name, missing at the start, in each way that a name can be made.
     gm14 => no_protected_name_can_be_made;
     /// Nothing is left in the workspace.
     gm16 => nothing_is_left_behind;
@@ -140,7 +140,7 @@ fn what_the_host_makes_meanwhile_stays(user: User, engine: &str) {
     world.write(&world.workspace.join("done"), "");
     assert!(running.wait().unwrap().success());
     assert_eq!(super::text_of(&world.workspace.join(".codex/config.toml")), "mine\n");
-    for name in [".stockade", ".agents", ".claude"] {
+    for name in [".stockade", ".agents", ".claude", ".gemini", ".opencode"] {
         assert!(!world.workspace.join(name).exists(), "{name} is left behind");
     }
 }

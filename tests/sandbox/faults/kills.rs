@@ -267,6 +267,7 @@ fn the_next_run_cleans_up(user: User, engine: &'static Engine) {
     assert_eq!(snapshot(&scene.world.workspace), scene.before);
 }
 
+/// pr14: whichever process is killed.
 #[test]
 fn own_user() {
     usable().for_each(|engine| nothing_is_left(User::Own, engine));
