@@ -1,6 +1,6 @@
 //! The requirement for a command: from the rules, the session, the starts that are judged, and skills.
 
-use stockade_execpolicy::{Evaluation, PatternToken, Placement};
+use stockade_execpolicy::{Breadth, Evaluation, PatternToken, Placement};
 use stockade_protocol::{
     AbsPath, Argv, Decision, DecisionSource, EscalationExecution, ExecApprovalRequirement, RawText,
 };
@@ -40,7 +40,7 @@ pub(crate) fn command_requirement(
         && session.sandboxing() == Sandboxing::On
         && ctx.sandbox.sees_starts()
     {
-        reason.push_str(&promised(&verdict.evaluation));
+        reason.push_str(&promised(session, &verdict.evaluation));
     }
     let placement = placement(session, cwd, &verdict);
     let requirement = requirement::of_command(session.ask, session.sandboxing(), &verdict.rules, placement, wanted);
@@ -72,7 +72,7 @@ pub(crate) fn command_requirement(
 }
 
 /// What a yes gives to programs of a line, when they start: the end of the question's reason.
-fn promised(evaluation: &Evaluation) -> String {
+fn promised(session: &Session, evaluation: &Evaluation) -> String {
     let asked = evaluation.commands.iter().filter(|judged| judged.decision == Decision::Prompt);
     let mut said: Vec<String> = Vec::new();
     for judged in asked {
@@ -80,16 +80,16 @@ fn promised(evaluation: &Evaluation) -> String {
         let Some(rule) = rules.first() else { continue };
         let word = |token: &PatternToken| token.alternatives().collect::<Vec<_>>().join("|");
         let pattern: Vec<String> = rule.pattern().iter().map(word).collect();
-        let names: Vec<String> = judged.profiles().into_iter().map(|name| format!("`{name}`")).collect();
-        let gift = match judged.placement(Placement::Inside) {
-            Placement::Outside => format!("; a yes runs `{}` without the sandbox", pattern.join(" ")),
-            Placement::Inside => {
-                format!(
-                    "; a yes gives `{}` the profile {}, in a sandbox of its own",
-                    pattern.join(" "),
-                    names.join(", ")
-                )
-            }
+        let pattern = pattern.join(" ");
+        let profiles = judged.profiles();
+        let names: Vec<String> = profiles.iter().map(|name| format!("`{name}`")).collect();
+        let exactly = if rules.iter().any(|rule| rule.breadth() == Breadth::Exact) { "exactly " } else { "" };
+        let given = format!("{exactly}the profile {}", names.join(", "));
+        let unavailable = profiles.iter().find_map(|name| session.unavailable_profiles.get(*name));
+        let gift = match (judged.placement(Placement::Inside), unavailable) {
+            (Placement::Outside, _) => format!("; a yes runs `{pattern}` without the sandbox"),
+            (Placement::Inside, Some(why)) => format!("; a yes does not give `{pattern}` {given}: {why}"),
+            (Placement::Inside, None) => format!("; a yes gives `{pattern}` {given}, in a sandbox of its own"),
         };
         if !said.contains(&gift) {
             said.push(gift);

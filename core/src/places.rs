@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use stockade_protocol::AbsPath;
+use stockade_protocol::{AbsPath, Access};
 
 use crate::session::Session;
 
@@ -58,4 +58,16 @@ fn parts(path: &Path) -> Vec<OsString> {
 pub(crate) fn is_commands_own(session: &Session, path: &Path) -> bool {
     let is_own = |place: &PathBuf| AbsPath::from_path(place).map_or(true, |place| session.may_be_written(&place));
     !path.is_absolute() || places(path).is_none_or(|places| places.iter().any(is_own))
+}
+
+/// Like [`is_commands_own`], for a program that is run with more than a command has. Where commands have a private directory in
+/// the place of the host's, such as `/tmp`, they see other files than the program that would be run, and on the host everyone
+/// may write there. `/dev` and `/proc` are not the host's inside, either.
+pub(crate) fn may_be_planted(session: &Session, path: &Path) -> bool {
+    let is_private = |place: &PathBuf| {
+        place.starts_with("/dev")
+            || place.starts_with("/proc")
+            || AbsPath::from_path(place).map_or(true, |place| session.permissions.access(&place) == Access::Scratch)
+    };
+    is_commands_own(session, path) || places(path).is_none_or(|places| places.iter().any(is_private))
 }

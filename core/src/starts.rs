@@ -35,6 +35,7 @@ use self::elsewhere::all_ended;
 pub(crate) use self::judge::restricts_builtins;
 use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
 use self::record::Told;
+use self::rule_grant::RuleGrant;
 use self::settle::{Answered, Equal, Settled};
 use crate::approvals::{Approvals, Confinement, Grant};
 use crate::audit_log::Trail;
@@ -218,7 +219,7 @@ impl StartKeeper for Keeper {
         if met.as_ref().is_some_and(|met| met.decision == Decision::Forbidden) {
             return Concern::Decide;
         }
-        match (met.is_none_or(|met| self.shared.is_decided_before(&met)), self.shared.rule_grant(start)) {
+        match (met.is_none_or(|met| self.shared.is_decided_before(start, &met)), self.shared.rule_grant(start)) {
             (_, Some(granted)) => Concern::Escalate { variables: granted.variables },
             (true, None) => Concern::None,
             (false, None) => Concern::Decide,
@@ -227,8 +228,9 @@ impl StartKeeper for Keeper {
 
     fn decide(&self, start: ProgramStart, caller: StartCaller, answer: StartAnswer) {
         let met = self.shared.met(&start);
-        let is_asked_about = |met: &Met| met.decision == Decision::Forbidden || !self.shared.is_decided_before(met);
-        let Some(met) = met.filter(is_asked_about) else { return answer.give(self.elsewhere(start, caller)) };
+        let is_asked_about =
+            |met: &Met| met.decision == Decision::Forbidden || !self.shared.is_decided_before(&start, met);
+        let Some(met) = met.filter(is_asked_about) else { return answer.give(self.elsewhere(start, caller, None)) };
         let shared = Arc::clone(&self.shared);
         let Some(shown) = shared.shown(&start) else {
             return answer.give(StartVerdict::Refused);
@@ -253,7 +255,7 @@ impl StartKeeper for Keeper {
                 shared.refuse(&shown, &caller, source, reason);
                 answer.give(StartVerdict::Refused);
             }
-            ExecApprovalRequirement::Skip { .. } => answer.give(self.elsewhere(start, caller)),
+            ExecApprovalRequirement::Skip { .. } => answer.give(self.elsewhere(start, caller, None)),
             ExecApprovalRequirement::NeedsApproval { .. } => {
                 let (mut stop, is_wanted) = (self.stop.clone(), answer.is_wanted());
                 let keeper = self.clone();
@@ -268,7 +270,7 @@ impl StartKeeper for Keeper {
                     };
                     let promise = shared.promise(&start);
                     answer.give(match shared.settle(&met, (&shown, &promise), &caller, given_up).await {
-                        Settled::Yes => keeper.elsewhere(start, caller),
+                        Settled::Yes => keeper.elsewhere(start, caller, Some(&promise.execution)),
                         Settled::No => StartVerdict::Refused,
                     });
                 });
@@ -303,8 +305,27 @@ struct Shown {
 }
 
 impl Shared {
+    /// Whether a start needs no question, since it is a part of the command that was decided on before it began. What a rule
+    /// gives only after a yes is given with the command if a person was shown it, and for the start that the command says:
+    /// in the command's directory, and without variables of its caller's.
+    fn is_decided_before(&self, start: &ProgramStart, met: &Met) -> bool {
+        let gives_after_yes = || {
+            let by_rule = RuleGrant::of(&self.policy, &self.session, start);
+            by_rule.is_some_and(|by_rule| by_rule.decision == Decision::Prompt)
+        };
+        let is_as_shown = || {
+            start.cwd.as_ref() == Some(&self.cwd) && start.copy.as_ref().is_none_or(|copy| copy.variables.is_empty())
+        };
+        let source = self.grant.source();
+        // An approval that is remembered may have been given before the rule gave anything.
+        let is_remembered = *source == DecisionSource::SessionMemory;
+        let is_shown = *source == DecisionSource::Reviewer && is_as_shown();
+        let is_persons = is_remembered || *source == DecisionSource::Reviewer;
+        self.is_part_of_command(met) && (!is_persons || is_shown || !gives_after_yes())
+    }
+
     /// Whether it is a part of the command that was decided on before it began.
-    fn is_decided_before(&self, met: &Met) -> bool {
+    fn is_part_of_command(&self, met: &Met) -> bool {
         let before = self.decided_before.get_or_init(|| {
             let verdict = Verdict::of(&self.policy, &self.command);
             DecidedBefore {

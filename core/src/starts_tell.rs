@@ -11,7 +11,7 @@ use std::fs;
 use stockade_protocol::{AbsPath, Argv, AskForApproval, EscalationExecution, ParsedLine, RawText, Word};
 use stockade_shell_command::{is_plain_shell, works_unseen};
 
-use crate::places::is_commands_own;
+use crate::places::may_be_planted;
 use crate::runtime::ToolContext;
 use crate::session::{Sandboxing, Session};
 use crate::starts::restricts_builtins;
@@ -51,7 +51,7 @@ fn are_telling(session: &Session, cwd: &AbsPath, command: &Argv, line: &ParsedLi
 /// Whether a program is bash or dash by its file, which no command can have made.
 fn is_telling(session: &Session, cwd: &AbsPath, program: &RawText) -> bool {
     let file = program.to_os_string().and_then(|program| program_file(session, cwd, &program));
-    let Some(file) = file.filter(|file| !is_commands_own(session, file)) else { return false };
+    let Some(file) = file.filter(|file| !may_be_planted(session, file)) else { return false };
     let real = fs::canonicalize(file).ok();
     let name = real.as_deref().and_then(|real| real.file_name()).and_then(OsStr::to_str);
     name.is_some_and(|name| TELLING.contains(&name))

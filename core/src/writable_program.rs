@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use stockade_protocol::{AbsPath, ParsedLine, RawText, Word};
 
-use crate::places::is_commands_own;
+use crate::places::may_be_planted;
 use crate::session::{Sandboxing, Session};
 use crate::steering_variable::steering_variable;
 
@@ -30,7 +30,7 @@ pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &Pars
         return true;
     }
     let programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
-    programs.filter_map(|program| find(&program, &path, &cwd)).any(|program| is_commands_own(session, &program))
+    programs.filter_map(|program| find(&program, &path, &cwd)).any(|program| may_be_planted(session, &program))
 }
 
 /// The first program of the line that may be planted: it is found in a writable directory or, without a sandbox, below
@@ -48,7 +48,7 @@ pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLin
         return programs.find(|program| !moves(program)).map(|program| Path::new(".").join(program));
     }
     let is_planted = |program: &PathBuf| match session.sandboxing() {
-        Sandboxing::On => is_commands_own(session, program),
+        Sandboxing::On => may_be_planted(session, program),
         Sandboxing::Off | Sandboxing::External => {
             let real = fs::canonicalize(program).unwrap_or_default();
             program.starts_with(&host_cwd) || fs::canonicalize(&host_cwd).is_ok_and(|cwd| real.starts_with(cwd))
@@ -77,7 +77,7 @@ pub(crate) fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf>
 /// Whether `PATH` has a relative or a writable directory. A program could then start a planted one by name, also after
 /// a `cd`.
 fn has_writable_path(session: &Session, path: &OsStr) -> bool {
-    std::env::split_paths(path).any(|directory| is_commands_own(session, &directory))
+    std::env::split_paths(path).any(|directory| may_be_planted(session, &directory))
 }
 
 #[cfg(all(test, unix))]

@@ -148,7 +148,11 @@ impl Evaluation {
 impl CommandEvaluation {
     /// The rules that made the decision, and match for certain: those that allow it, or those that ask before it.
     pub fn deciding(&self) -> impl Iterator<Item = &PrefixRule> {
-        let is_one = |found: &&RuleMatch| found.decision() == self.decision && found.rule().decision() == self.decision;
+        let is_one = |found: &&RuleMatch| {
+            found.certainty() == Certainty::Certain
+                && found.decision() == self.decision
+                && found.rule().decision() == self.decision
+        };
         self.matches.iter().filter(is_one).map(RuleMatch::rule)
     }
 

@@ -18,6 +18,8 @@ pub struct ProgramStart {
     /// The words that are judged, under each name of the program: its path, the name that it is told, what a link that
     /// the command may have made leads to, and its interpreter if it is a script. Words beyond a bound are left out.
     pub forms: Vec<Vec<RawText>>,
+    /// Whether words were left out.
+    pub has_more_words: bool,
     /// The base name of its file, with links followed, if the file is known.
     pub file: Option<RawText>,
     /// Where it is started.

@@ -16,7 +16,7 @@ pub(super) const TOLD: Cut = Cut { words: 64, longest: 160, all: 2048 };
 /// In the reason of a decision, which says it once more.
 pub(super) const IN_REASON: Cut = Cut { words: 24, longest: 160, all: 512 };
 /// In a question, whose reader has to know what would run.
-pub(super) const ASKED: Cut = Cut { words: 64, longest: 4096, all: 16 * 1024 };
+pub(super) const ASKED: Cut = Cut { words: 512, longest: 64 * 1024, all: 64 * 1024 };
 
 impl Cut {
     /// The words as far as they are shown, with `…` for the rest.
@@ -32,6 +32,12 @@ impl Cut {
             shown.push(word);
         }
         shown
+    }
+
+    /// Whether some of these words, or the end of one, is not shown.
+    pub(super) fn leaves_out(self, words: &[RawText]) -> bool {
+        let sizes = || words.iter().map(|word| word.as_bytes().len());
+        words.len() > self.words || sizes().any(|size| size > self.longest) || sizes().sum::<usize>() > self.all
     }
 }
 
@@ -57,6 +63,18 @@ mod tests {
         let short = words(&["rm", "-rf", "build"]);
         for cut in [TOLD, IN_REASON, ASKED] {
             assert_eq!(cut.of(&short), short);
+            assert!(!cut.leaves_out(&short));
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_known() {
+        let exact: Vec<RawText> = (0..TOLD.words).map(|_| RawText::from("x")).collect();
+        let more: Vec<RawText> = exact.iter().cloned().chain([RawText::from("y")]).collect();
+        let long = words(&["rm", &"x".repeat(TOLD.longest + 1)]);
+        let wide: Vec<RawText> = (0..TOLD.words).map(|_| RawText::from("z".repeat(TOLD.longest))).collect();
+        for (words, is_cut) in [(exact, false), (more, true), (long, true), (wide, true)] {
+            assert_eq!((TOLD.leaves_out(&words), TOLD.of(&words) != words), (is_cut, is_cut));
         }
     }
 

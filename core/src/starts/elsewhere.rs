@@ -22,11 +22,13 @@ use tokio::sync::watch;
 use super::judge::met;
 use super::record::Decided;
 use super::rule_grant::RuleGrant;
+use super::settle::is_cut;
 use super::trusted::Variables;
 use super::{Keeper, ProgramStarts, Shared, Shown, are_judged, judge, trusted};
-use crate::approvals::Grant;
+use crate::approvals::{Confinement, Grant};
 use crate::connections::Guard;
 use crate::evidence::{Seen, seen_violations};
+use crate::go_stamps;
 use crate::runtime::ToolContext;
 use crate::shell::{compile, held_permissions, make_directories, no_proxy, variables};
 use crate::writes::Writes;
@@ -35,15 +37,26 @@ use crate::writes::Writes;
 const DEEPEST: usize = 4;
 /// How long a run waits for programs that it has elsewhere, after its own end. Their stubs are gone by then.
 const LONGEST_END: Duration = Duration::from_secs(20);
+const NOT_PROMISED: &str = "it could not be given when the question was asked";
 
 impl Keeper {
-    /// What becomes of a start that no rule restricts, or that was approved.
-    pub(super) fn elsewhere(&self, start: ProgramStart, caller: StartCaller) -> StartVerdict {
+    /// What becomes of a start that no rule restricts, or that was approved. `promised` is what the question said that a yes
+    /// gives: meanwhile the caller may have changed what that depends on.
+    pub(super) fn elsewhere(
+        &self,
+        start: ProgramStart,
+        caller: StartCaller,
+        promised: Option<&EscalationExecution>,
+    ) -> StartVerdict {
         let shared = &self.shared;
         let (Some(by_rule), Some(shown)) = (shared.rule_grant(&start), shared.shown(&start)) else {
             return StartVerdict::GoOn;
         };
-        match shared.granted(&start, &by_rule) {
+        let as_promised = |granted: (StartCopy, Grant, Variables)| match promised {
+            Some(promised) if promised != granted.1.escalation() => Err(String::from(NOT_PROMISED)),
+            Some(_) | None => Ok(granted),
+        };
+        match shared.granted(&start, &by_rule).and_then(as_promised) {
             Ok((copy, grant, variables)) => StartVerdict::Elsewhere(Box::new(Elsewhere {
                 live: Live::new(shared),
                 runtime: self.runtime.clone(),
@@ -75,7 +88,7 @@ impl Shared {
         }
         // Only a person's yes counts for a rule that asks.
         let is_unasked = by_rule.decision == Decision::Prompt
-            && met(&self.policy, start).is_some_and(|met| self.is_decided_before(&met))
+            && met(&self.policy, start).is_some_and(|met| self.is_part_of_command(&met))
             && !matches!(self.grant.source(), DecisionSource::Reviewer | DecisionSource::SessionMemory);
         if is_unasked {
             return None;
@@ -94,6 +107,9 @@ impl Shared {
     ) -> Result<(StartCopy, Grant, trusted::Variables), String> {
         if let Some(why) = by_rule.unavailable.first() {
             return Err(why.clone());
+        }
+        if by_rule.decision == Decision::Prompt && is_cut(start) {
+            return Err(String::from("its words are too many to be shown in a question"));
         }
         let copy = start.copy.clone().ok_or("its words, its program or its directory can't be copied as they are")?;
         if self.depth >= DEEPEST {
@@ -193,6 +209,9 @@ impl Elsewhere {
             environment.insert(RawText::from("PWD"), self.copy.cwd.as_raw().clone());
         }
         environment.extend(self.variables.iter().cloned());
+        if confinement == Confinement::Sandbox {
+            go_stamps::turn_off(&mut environment, &held, &self.copy.cwd);
+        }
         let words = self.copy.words.iter().skip(1).cloned();
         let argv = Argv::parse(std::iter::once(self.copy.given.as_raw().clone()).chain(words));
         let argv = argv.map_err(|invalid| SpawnError::Setup {

@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use stockade_protocol::{
-    AbsPath, ApprovalSubject, CommandApproval, DecisionSource, EscalationExecution, ReviewDecision,
+    AbsPath, ApprovalSubject, CommandApproval, DecisionSource, EscalationExecution, RawText, ReviewDecision,
 };
 use stockade_sandboxing::{ProgramStart, StartCaller};
 use stockade_shell_command::parse_argv;
 
+use super::cut::ASKED;
 use super::judge::{Met, Words};
 use super::record::Decided;
 use super::{Shared, Shown, locked};
@@ -39,14 +40,27 @@ pub(super) struct Promise {
     pub(super) said: String,
 }
 
+/// Whether a question can't show all words of a start.
+pub(super) fn is_cut(start: &ProgramStart) -> bool {
+    start.has_more_words || start.forms.first().is_none_or(|words| ASKED.leaves_out(words))
+}
+
+/// The variables that a start keeps from its caller, as a question shows them.
+fn kept(variables: &[(RawText, RawText)]) -> String {
+    let shown: Vec<String> = variables.iter().map(|(name, value)| format!("`{name}={value}`")).collect();
+    if shown.is_empty() { String::new() } else { format!(", with {} from its caller", shown.join(", ")) }
+}
+
 impl Shared {
     /// What a yes gives to a start.
     pub(super) fn promise(&self, start: &ProgramStart) -> Promise {
-        let nothing = |said| Promise { execution: EscalationExecution::TurnDefault, said };
+        let unseen = if is_cut(start) { "; not all of its words are shown" } else { "" };
+        let nothing = |said| Promise { execution: EscalationExecution::TurnDefault, said: format!("{said}{unseen}") };
         let Some(by_rule) = self.rule_grant(start) else { return nothing(String::new()) };
         match self.granted(start, &by_rule) {
-            Ok((_, grant, _)) => {
-                Promise { execution: grant.escalation().clone(), said: format!("; a yes {}", by_rule.promised()) }
+            Ok((copy, grant, _)) => {
+                let said = format!("; a yes {}{}", by_rule.promised(), kept(&copy.variables));
+                Promise { execution: grant.escalation().clone(), said }
             }
             Err(why) => nothing(format!("; a yes does not give it {}: {why}", by_rule.told())),
         }
@@ -78,7 +92,11 @@ impl Shared {
             Some(Answered::No { reason }) => return refuse(rule(), reason),
             None => {}
         }
-        let key = CommandKey::new(&start.key, &start.cwd, &self.session.permissions, execution);
+        let key = CommandKey {
+            // With other values of variables that it keeps from its caller it is another start.
+            environment: Some(said.clone()),
+            ..CommandKey::new(&start.key, &start.cwd, &self.session.permissions, execution)
+        };
         let keys = vec![ApprovalKey::Command(Box::new(key))];
         if approvals_count(self.session.ask) && self.approvals.memory.recall(&keys).is_some() {
             self.record(start, caller, Decided::allowed_by(DecisionSource::SessionMemory));

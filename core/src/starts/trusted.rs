@@ -12,7 +12,7 @@ use stockade_shell_command::starts_others;
 use super::git;
 use super::judge::{base_name, is_many_programs, is_shell};
 use super::rule_grant::RuleGrant;
-use crate::places::is_commands_own;
+use crate::places::may_be_planted;
 use crate::session::Session;
 use crate::steering_variable::{is_steering, steering_variable};
 use crate::writable_program::has_writable_program;
@@ -90,7 +90,7 @@ pub(super) type Variables = Vec<(RawText, RawText)>;
 pub(super) fn check(session: &Session, copy: &StartCopy, grant: &RuleGrant) -> Result<Variables, String> {
     let places = [copy.given.as_raw(), copy.program.as_raw()].into_iter().chain(&copy.interpreters);
     for place in places {
-        let is_own = place.to_os_string().is_none_or(|place| is_commands_own(session, Path::new(&place)));
+        let is_own = place.to_os_string().is_none_or(|place| may_be_planted(session, Path::new(&place)));
         if is_own {
             return Err(format!("commands may have put `{place}` there"));
         }

@@ -235,7 +235,7 @@ impl Reader<'_> {
         }
         let file = self.load(&mut forms).or(file);
         let cwd = self.view.absolute(self.call.thread, None, b".").and_then(|path| AbsPath::parse(path).ok());
-        let start = ProgramStart { forms, file: file.map(RawText::from), cwd, copy };
+        let start = ProgramStart { forms, has_more_words: !are_all, file: file.map(RawText::from), cwd, copy };
         Reading::Start { start, empty: self.argument(path_at).wrapping_add(text.len() as u64), directory }
     }
 
@@ -278,10 +278,13 @@ impl Reader<'_> {
         if !path.starts_with(b"/") {
             return Some(Named { path, found: None });
         }
-        // `/a/./b` is the same name.
-        let path = AbsPath::parse(path.clone()).map_or(path, |parsed| parsed.as_raw().as_bytes().to_vec());
+        // `/a/./b` is the same name. What `/a/../b` means depends on links: it is known by the file that it leads to.
+        let normal = AbsPath::parse(path.clone()).ok().map(|parsed| parsed.as_raw().as_bytes().to_vec());
         match self.view.locate(&path, LastLink::Followed) {
-            Ok(found) => found.exists().then_some(Named { path, found: Some(found) }),
+            Ok(found) => {
+                let path = normal.unwrap_or_else(|| found.path.as_raw().as_bytes().to_vec());
+                found.exists().then_some(Named { path, found: Some(found) })
+            }
             // Names below `/proc` mean other files to this process.
             Err(Errno::NOENT | Errno::NOTDIR) if !path.starts_with(b"/proc/") => None,
             Err(_) => Some(Named { path, found: None }),

@@ -37,7 +37,10 @@ impl Reader<'_> {
         )
         .ok()?;
         let hosts_cwd = self.host.locate(&bytes(&cwd), LastLink::Kept).ok()?;
+        // By its own name, which links of the caller's view may lead elsewhere, the host has the same file.
+        let given = self.host.locate(&named.path, LastLink::Followed).ok()?;
         let is_hosts = hosts.path == found.path
+            && given.path == found.path
             && hosts_cwd.path == cwd
             && are_same(&open(found)?, &open(&hosts)?)
             && are_same(&own_cwd, &open(&hosts_cwd)?);
