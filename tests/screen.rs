@@ -20,6 +20,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Printed after a program has ended, to know when all of its output was read.
 const LAST: &str = "<the program has ended>";
 
+/// What a question begins with, so that a control string that was left open does not swallow it.
+pub const STRING_ENDED: &str = "\u{18}\u{1b}\\";
+
 /// A terminal, and the program that was started in it.
 #[derive(Debug)]
 pub struct Screen {

@@ -5,7 +5,7 @@
 use std::fs;
 
 use rustix::termios::{Winsize, tcsetwinsize};
-use stockade_tests::screen::Screen;
+use stockade_tests::screen::{STRING_ENDED, Screen};
 
 use super::home::Home;
 use crate::support::{program, repository};
@@ -32,7 +32,10 @@ fn record() -> String {
     shown += &rest;
     shown += "~/ws$ cat ../outside/report.txt\nall green\n";
     let directory = home.path("");
-    let shown = shown.replace("\r\n", "\n").replace(directory.to_str().unwrap().trim_end_matches('/'), "/home/you");
+    let shown = shown
+        .replace(STRING_ENDED, "")
+        .replace("\r\n", "\n")
+        .replace(directory.to_str().unwrap().trim_end_matches('/'), "/home/you");
     // The name of a saved profile depends on the paths in it.
     match shown.split_once("saved-cp-") {
         Some((before, rest)) => {

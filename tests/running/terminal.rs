@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::termios::{Winsize, tcsetwinsize};
-use stockade_tests::screen::Screen;
+use stockade_tests::screen::{STRING_ENDED, Screen};
 
 use super::home::Home;
 use crate::support::program;
@@ -28,7 +28,9 @@ fn start_with(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> Sc
 /// What a screen shows, without what differs from run to run.
 fn plain(home: &Home, seen: &str) -> String {
     let directory = home.path("");
-    seen.replace("\r\n", "\n").replace(directory.to_str().unwrap().trim_end_matches('/'), "HOME")
+    seen.replace(STRING_ENDED, "")
+        .replace("\r\n", "\n")
+        .replace(directory.to_str().unwrap().trim_end_matches('/'), "HOME")
 }
 
 /// A denial that can be asked about only after the run: a pipe is not made for a command.
@@ -118,7 +120,11 @@ fn colours_are_for_those_who_want_them() {
     screen.types("q");
     screen.ends();
     let mut screen = start(&home, &["run", "--ask", "untrusted", "--", "mkdir", "a"]);
-    assert!(!screen.sees("]? ").contains('\u{1b}'));
+    assert!(!screen.sees("]? ").replace(STRING_ENDED, "").contains('\u{1b}'));
+    screen.types("q");
+    screen.ends();
+    let mut screen = start_with(&home, &["run", "--ask", "untrusted", "--", "mkdir", "a"], &[("TERM", "dumb")]);
+    assert!(!screen.sees("]? ").contains(['\u{18}', '\u{1b}']));
     screen.types("q");
     screen.ends();
 }

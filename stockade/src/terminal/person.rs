@@ -191,7 +191,7 @@ impl Prompt<'_> {
         let choices = choices(request, self.look.lifetime);
         let (question, shortened) = render::question(request, self.look, self.columns(), Detail::Short);
         let keys = render::keys(&choices, shortened, self.look.paint, self.columns());
-        self.write(&format!("{}\n{question}{keys}\n", stage.cleaning()))?;
+        self.write(&format!("{}\n{question}{keys}\n", stage.cleaning(self.look.terminal)))?;
         let mut decoder = Decoder::default();
         if let Some(stopped) = self.settle(&mut decoder)? {
             return Ok(stopped.into());

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::outlet;
+use super::page::Kind;
 
 /// Limit on a command's output held back during a question.
 const MOST_HELD: usize = 1024 * 1024;
@@ -171,9 +172,14 @@ impl Question {
         waited.0.writing == 0
     }
 
-    /// The sequence before the question that makes it visible. A string may be open since before this run.
-    pub(crate) fn cleaning(&self) -> &'static str {
-        if std::mem::take(&mut stage().is_stained) { PLAIN } else { ENDED }
+    /// The sequence before the question that makes it visible. A string may be open since before this run. A terminal
+    /// without control sequences would print it.
+    pub(super) fn cleaning(&self, terminal: Kind) -> &'static str {
+        match (terminal, std::mem::take(&mut stage().is_stained)) {
+            (Kind::Dumb, _) => "",
+            (Kind::Usual, true) => PLAIN,
+            (Kind::Usual, false) => ENDED,
+        }
     }
 }
 
