@@ -99,7 +99,7 @@ fn explain_and_run_agree() {
         std::fs::create_dir(home.path("ws").join(name)).unwrap();
     }
     let options: Vec<&str> = names.iter().flat_map(|name| ["--writable", name.as_str()]).collect();
-    let few = options.get(..80).unwrap();
+    let few = options.get(..60).unwrap();
     home.says(&[&["run"], few, &["--", "true"]].concat(), 0);
     home.says(&[&["explain"], few, &["--", "true"]].concat(), 0);
     for command in ["run", "explain"] {

@@ -189,7 +189,10 @@ fn built_in_profiles_can_be_granted_and_give_reasons() {
         home.runs(&["--with", name], "true", 0);
     }
     let told = home.says(&["profile", "check"], 0).stdout;
-    assert!(told.contains("ssh-agent: the permission profile `ssh-agent` can't be granted"), "no agent runs: {told}");
+    assert!(
+        told.contains("ssh-agent: not now: the permission profile `ssh-agent` can't be granted"),
+        "no agent runs: {told}"
+    );
     assert!(told.contains("npm: can be granted\n"), "{told}");
     let with_all = home.says(&["explain", "--with", "gradle,maven", "--path", "../home/.m2/repository"], 0).stdout;
     assert!(with_all.contains("written"), "{with_all}");

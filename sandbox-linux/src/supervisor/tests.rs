@@ -525,7 +525,7 @@ os.rename("kept.sock", "agent.sock"); print(reach("agent.sock"))
     let granted = ["agent.sock", "late.sock"].map(|name| AbsPath::parse(at(name)).unwrap());
     let doorman = Arc::new(Doorman::default());
     let output = run(&doorman, granted.clone().into(), &["timeout", "20", "python3", "-c", &script]);
-    let wanted = "age EACCES\nECONNREFUSED EACCES\nEACCES\nECONNREFUSED\nECONNREFUSED\n0\nECONNREFUSED\nage\n";
+    let wanted = "age ENOENT\nECONNREFUSED EACCES\nEACCES\nECONNREFUSED\nECONNREFUSED\n0\nECONNREFUSED\nage\n";
     assert_eq!(text(&output.stdout), wanted, "{}", text(&output.stderr));
     let refused = doorman.refused.lock().unwrap();
     let (replaced, others): (Vec<&Violation>, Vec<&Violation>) =
