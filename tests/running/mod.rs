@@ -20,6 +20,8 @@ mod elsewhere_terminal;
 mod explaining;
 /// What a command may read and write.
 mod files;
+/// What a yes gives to one program, and to which.
+mod given_after_yes;
 /// What stays protected in directories that a grant adds.
 mod granted_metadata;
 /// Names that must not be made.
@@ -36,6 +38,8 @@ mod installing;
 mod jobs;
 /// Links that one run could leave behind for the next.
 mod links;
+/// What no flag, setting and answer exceeds.
+mod maximum;
 /// What is said, and that it is so.
 mod messages;
 /// Connections that are asked for where the network is off.
@@ -54,6 +58,8 @@ mod own_sockets;
 mod patch_agreement;
 /// File changes that are shown, asked about and written.
 mod patches;
+/// Repositories, hooks and settings that a command plants for a push with more.
+mod planted_repositories;
 /// Named sets of permissions, with real tools.
 mod profiles;
 /// Rules for the programs that a command starts.
