@@ -50,7 +50,7 @@ impl Enforced {
 /// Queries for patches.
 #[cfg(feature = "patch")]
 mod for_patches {
-    use stockade_protocol::{AbsPath, Access, FileRule, FileTarget, RuleSource};
+    use stockade_protocol::{AbsPath, Access, FileRule, FileTarget, Glob, RuleSource};
     use stockade_sandboxing::{HostFiles as _, RealFiles, leads_to};
 
     use super::Enforced;
@@ -80,16 +80,11 @@ mod for_patches {
         /// Whether a rule denies this access under a name that differs in case only, in a directory that ignores case
         /// or may do so: nothing tells it of a name that is missing.
         fn restricts_another_spelling(&self, real: &AbsPath, wanted: Access) -> bool {
-            let rules = self.permissions.files.iter().chain(&self.written).filter(|rule| rule.access < wanted);
-            rules.filter_map(|rule| if let FileTarget::Path(path) = &rule.target { Some(path) } else { None }).any(
-                |path| {
-                    let is_exact = path.components().eq(real.components().take(path.depth()));
-                    !is_exact
-                        && path.depth() <= real.depth()
-                        && path.components().zip(real.components()).all(|(own, other)| own.eq_ignore_ascii_case(other))
-                        && (RealFiles.kind(path).is_none() || RealFiles.has_other_spellings(path))
-                },
-            )
+            let mut rules = self.permissions.files.iter().chain(&self.written).filter(|rule| rule.access < wanted);
+            rules.any(|rule| match &rule.target {
+                FileTarget::Path(path) => is_respelled(path, real),
+                FileTarget::Glob(glob) => matches_respelled(glob, real),
+            })
         }
 
         /// The bound that keeps one of Stockade's own files from being written.
@@ -114,6 +109,86 @@ mod for_patches {
                     && matches!(rule.source, RuleSource::ProtectedMetadata | RuleSource::CredentialMask)
             };
             self.written.deciding(given).filter(|rule| rule.access <= Access::Scratch || is_mask(rule))
+        }
+    }
+
+    /// Whether the second path is at or below the first, under another spelling of it: each name in which they differ is
+    /// in a directory that ignores case.
+    fn is_respelled(path: &AbsPath, real: &AbsPath) -> bool {
+        let differs = |own: &AbsPath| own.components().last() != real.components().take(own.depth()).last();
+        !real.starts_with(path)
+            && folded(real).starts_with(&folded(path))
+            && path.ancestors().filter(differs).all(|own| may_be_respelled(&own))
+    }
+
+    /// Whether a glob matches another spelling of a path or of a directory above it.
+    fn matches_respelled(glob: &Glob, real: &AbsPath) -> bool {
+        if real.ancestors().any(|above| glob.matches(&above)) {
+            return false;
+        }
+        // A character class such as `[Z-a]` has no folded form. Then every path below the glob's directory counts.
+        let glob_folded = fold(&glob.to_string()).parse::<Glob>();
+        let is_match = |path: &AbsPath| match &glob_folded {
+            Ok(glob) => glob.matches(path),
+            Err(_) => path.starts_with(&folded(glob.base())),
+        };
+        real.ancestors()
+            .find(|above| is_match(&folded(above)))
+            .is_some_and(|matched| matched.ancestors().any(|above| may_be_respelled(&above)))
+    }
+
+    /// Whether the last name of a path opens under another spelling, or would if the file existed.
+    fn may_be_respelled(path: &AbsPath) -> bool {
+        RealFiles.kind(path).is_none() || RealFiles.has_other_spellings(path)
+    }
+
+    fn folded(path: &AbsPath) -> AbsPath {
+        let text = fold(&String::from_utf8_lossy(path.as_raw().as_bytes()));
+        AbsPath::parse(text).unwrap_or_else(|_| path.clone())
+    }
+
+    /// A form that is the same for all spellings. Some letters, such as `ſ` and the Kelvin sign, change in one direction only.
+    fn fold(text: &str) -> String {
+        text.to_lowercase().to_uppercase()
+    }
+
+    #[cfg(all(test, target_os = "linux"))]
+    mod tests {
+        use super::*;
+
+        /// In a directory that tells upper from lower case, only a name that is missing may have another spelling.
+        #[test]
+        fn another_spelling_counts_where_the_name_is_missing() {
+            let directory = tempfile::tempdir().unwrap();
+            let base = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
+            std::fs::create_dir_all(directory.path().join("Keys/2024")).unwrap();
+            std::fs::create_dir_all(directory.path().join("x.PEM")).unwrap();
+            let at = |name: &str| base.join(name).unwrap();
+            for (rule, real, expected) in [
+                ("Keys/2024", "KEYS/2024", false),
+                ("Keys/2024", "Keys/2024", false),
+                ("Keys/.git", "KEYS/.GIT", false),
+                ("Keys/.git", "Keys/.GIT/x", true),
+                ("gone/2024", "GONE/2024", true),
+                ("gone/2024", "GONE", false),
+                ("ключ", "КЛЮЧ/x", true),
+                ("ſ", "S", true),
+                ("gone", "done", false),
+            ] {
+                assert_eq!(is_respelled(&at(rule), &at(real)), expected, "{rule} {real}");
+            }
+            for (glob, real, expected) in [
+                ("*.pem", "x.PEM", false),
+                ("*.pem", "new.PEM", true),
+                ("*.pem", "new.PEM/below", true),
+                ("*.pem", "new.pem", false),
+                ("*.pem", "new.pet", false),
+                ("Keys/*", "KEYS/2024", true),
+                ("[Z-a]", "b", true),
+            ] {
+                let glob: Glob = format!("{base}/{glob}").parse().unwrap();
+                assert_eq!(matches_respelled(&glob, &at(real)), expected, "{glob} {real}");
+            }
         }
     }
 }

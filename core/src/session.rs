@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use stockade_protocol::{
-    AbsPath, Access, AskForApproval, Decision, FileRules, FileTarget, HostPaths, HostRule, HostRules, Invalid,
-    NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
+    AbsPath, Access, AskForApproval, Decision, Destination, FileRules, FileTarget, HostPaths, HostRule, HostRules,
+    Invalid, NetworkPolicy, Permissions, RawText, SandboxPolicy, ThreadId,
 };
 use stockade_sandboxing::Repository;
 
@@ -139,10 +139,17 @@ impl Session {
         self.host.platform_defaults = paths;
     }
 
-    /// A grant whose writable directories are protected as the workspace is.
+    /// A grant whose writable directories are protected as the workspace is, also those that are made for the command.
     pub(crate) fn protecting(&self, grant: &Permissions) -> Permissions {
-        let is_directory = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.is_dir());
+        let is_made = |path: &AbsPath| self.directories_to_make().any(|made| made == path);
+        let is_directory =
+            |path: &AbsPath| path.to_host_path().is_some_and(|host| host.is_dir() || (is_made(path) && !host.exists()));
         grant.protecting(&self.host.protected_names, is_directory)
+    }
+
+    /// The directories that are made for a command that may write them, if they are missing.
+    fn directories_to_make(&self) -> impl Iterator<Item = &AbsPath> {
+        self.saved.iter().flat_map(|saved| &saved.directories).chain(&self.made_on_use)
     }
 
     /// Whether any command of the session could have written this path: by the session's permissions, by a profile that
@@ -150,9 +157,8 @@ impl Session {
     pub(crate) fn may_be_written(&self, path: &AbsPath) -> bool {
         let saved = self.saved.iter().map(|saved| &saved.permissions);
         let all = std::iter::once(&self.permissions).chain(self.profiles.values()).chain(saved);
-        let made = self.saved.iter().flat_map(|saved| &saved.directories).chain(&self.made_on_use);
         all.into_iter().any(|permissions| permissions.access(path) == Access::Write)
-            || made.into_iter().any(|directory| path.starts_with(directory))
+            || self.directories_to_make().any(|directory| path.starts_with(directory))
     }
 
     /// This session with another policy. Restrictions beyond the former policy stay: denials, forbidden hosts, the
@@ -254,7 +260,8 @@ impl Session {
     }
 
     /// The enforced network of a run: one that is off by default is asked for, host by host, under `untrusted` and
-    /// `on-failure`. An administrator's bound still applies.
+    /// `on-failure`. An administrator's bound still applies; destinations beyond it are refused without a question, see
+    /// [`NetworkBound`].
     pub(crate) fn held_network(&self, granted: &NetworkPolicy) -> NetworkPolicy {
         let asks = match self.ask {
             AskForApproval::Untrusted | AskForApproval::OnFailure => self.off_network == OffNetwork::Asks,
@@ -268,6 +275,11 @@ impl Session {
             Some(maximum) => asked.intersect(&maximum.network),
             None => asked,
         }
+    }
+
+    /// The administrator's bound on destinations.
+    pub(crate) fn network_bound(&self) -> NetworkBound {
+        NetworkBound(self.maximum.as_ref().map(|maximum| maximum.network.clone()))
     }
 
     /// A host rule restricted to the administrator's bound.
@@ -309,6 +321,28 @@ impl Session {
             NetworkPolicy::Off | NetworkPolicy::Full => false,
         };
         among_granted || (self.sandboxing() == Sandboxing::On && !self.forbidden_hosts.is_empty())
+    }
+}
+
+/// The administrator's bound on destinations, which no answer exceeds.
+///
+/// In a policy, a destination that no rule names has to be asked for. In a bound it is out of reach: the intersection of
+/// a policy with a bound can't express that, so it is checked before a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NetworkBound(Option<NetworkPolicy>);
+
+impl NetworkBound {
+    /// Whether a destination is out of reach, regardless of rules and answers.
+    pub(crate) fn forbids(&self, destination: &Destination) -> bool {
+        let Destination { host, protocol, port } = destination;
+        match &self.0 {
+            None | Some(NetworkPolicy::Full) => false,
+            Some(NetworkPolicy::Off) => true,
+            Some(NetworkPolicy::Hosts(hosts)) => {
+                let named = hosts.rules.iter().filter(|rule| rule.matches(host, *protocol, *port));
+                named.map(|rule| rule.decision).max().is_none_or(|strictest| strictest == Decision::Forbidden)
+            }
+        }
     }
 }
 

@@ -134,13 +134,14 @@ impl FileRules {
     }
 
     /// A grant that protects these names below each directory it makes writable, as a policy does below its roots. A name
-    /// that the grant has a rule for, or that is itself part of the granted path, was meant.
+    /// that the grant has a rule for was meant. A protected name above a granted directory exempts nothing below it: a
+    /// repository may lie in `~/.codex`.
     pub(crate) fn protecting(&self, names: &[String], is_directory: impl Fn(&AbsPath) -> bool) -> Self {
-        let is_protected = |part: &[u8]| names.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(part));
         let roots = self.0.iter().filter(|rule| rule.access == Access::Write).filter_map(FileRule::own_path);
-        let roots = roots.filter(|root| !root.components().any(is_protected) && is_directory(root));
         // A path that is too long for a name below it has no such name.
-        let below = roots.flat_map(|root| names.iter().filter_map(|name| root.join(name.as_str()).ok()));
+        let below = roots
+            .filter(|root| is_directory(root))
+            .flat_map(|root| names.iter().filter_map(|name| root.join(name.as_str()).ok()));
         let added: Vec<FileRule> = below
             .filter(|path| !self.0.iter().any(|rule| rule.own_path() == Some(path)))
             .map(|path| FileRule::path(path, Access::Read).from_source(RuleSource::ProtectedMetadata))
@@ -315,5 +316,30 @@ mod tests {
         assert_eq!(named.access(&path("/h/.ssh/known_hosts")), Access::Read);
         assert_eq!(named.access(&path("/h/.ssh/id")), Access::None);
         assert_eq!(named.access(&path("/h/secret/x")), Access::None, "a hard denial stays");
+    }
+
+    #[test]
+    fn a_grant_protects_names_below_its_directories() {
+        let names = [".git", ".codex"].map(String::from);
+        let grant = rules(&[
+            ("/h/.codex/worktrees/a", Access::Write),
+            ("/repo/.git", Access::Write),
+            ("/repo", Access::Write),
+            ("/h/file", Access::Write),
+            ("/etc", Access::Read),
+        ]);
+        let protected = grant.protecting(&names, |path| !path.to_string().ends_with("file"));
+        for (text, access) in [
+            ("/h/.codex/worktrees/a/f", Access::Write),
+            ("/h/.codex/worktrees/a/.git/hooks", Access::Read),
+            ("/h/.codex/worktrees/a/.codex/config.toml", Access::Read),
+            ("/repo/.git/config", Access::Write),
+            ("/repo/.git/.git", Access::Read),
+            ("/repo/.codex", Access::Read),
+            ("/h/file/.git", Access::Write),
+        ] {
+            assert_eq!(protected.access(&path(text)), access, "{text}");
+        }
+        assert_eq!(protected.iter().filter(|rule| rule.source == RuleSource::ProtectedMetadata).count(), 5);
     }
 }

@@ -65,7 +65,7 @@ impl Permissions {
     }
 
     /// A grant that protects these names below each directory it makes writable. See [`HostPaths::protected_names`].
-    /// Nothing is below a file, or below a path that does not exist.
+    /// Nothing is below a file. A path that does not exist counts as a directory if it is made for the command.
     ///
     /// [`HostPaths::protected_names`]: crate::HostPaths::protected_names
     #[must_use]

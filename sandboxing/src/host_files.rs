@@ -28,8 +28,8 @@ pub trait HostFiles {
     fn matches(&self, globs: &[&Glob]) -> Result<Found, Invalid>;
     /// Whether a file has other hard links, by which it can be reached as well.
     fn has_other_names(&self, path: &AbsPath) -> bool;
-    /// Whether the file opens under another spelling of its name, since its directory ignores case. A mount on one
-    /// spelling need not cover the other.
+    /// Whether the file opens under another spelling of its last name, since its directory ignores case, or may do so. A
+    /// mount on one spelling need not cover the other.
     fn has_other_spellings(&self, path: &AbsPath) -> bool {
         let _ = path;
         false
@@ -101,18 +101,9 @@ impl HostFiles for RealFiles {
 
     fn has_other_spellings(&self, path: &AbsPath) -> bool {
         let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else { return false };
-        let other: Vec<u8> = name.iter().map(|byte| swap_case(*byte)).collect();
-        if other == name {
-            return false;
-        }
-        let found = parent.join(other.clone()).ok().and_then(|other| other.to_host_path());
-        if found.is_none_or(|found| fs::symlink_metadata(found).is_err()) {
-            return false;
-        }
-        // A file of that name of its own is listed. A directory that can't be listed counts as one that ignores case.
-        let listed = parent.to_host_path().and_then(|parent| fs::read_dir(parent).ok());
-        !listed.is_some_and(|mut entries| {
-            entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().as_encoded_bytes() == other))
+        spellings(name).into_iter().any(|other| {
+            let found = parent.join(other.clone()).ok().and_then(|other| other.to_host_path());
+            found.is_some_and(|found| !is_missing(&found)) && !lists_both(&parent, name, &other)
         })
     }
 
@@ -128,8 +119,45 @@ impl HostFiles for RealFiles {
     }
 }
 
+/// Names that a directory which ignores case may take for this one. Every such directory ignores the case of ASCII letters.
+/// Which other letters it knows is its own affair, so that each of them is exchanged alone.
+fn spellings(name: &[u8]) -> Vec<Vec<u8>> {
+    let other: Vec<u8> = name.iter().map(|byte| swap_case(*byte)).collect();
+    if other != name {
+        return vec![other];
+    }
+    let text = String::from_utf8_lossy(name);
+    let exchanged = text.char_indices().filter_map(|(start, letter)| {
+        let (before, after) = text.split_at_checked(start)?;
+        let other = other_case(letter)?;
+        Some([before, other.as_str(), after.strip_prefix(letter)?].concat().into_bytes())
+    });
+    exchanged.collect()
+}
+
 fn swap_case(byte: u8) -> u8 {
     if byte.is_ascii_lowercase() { byte.to_ascii_uppercase() } else { byte.to_ascii_lowercase() }
+}
+
+/// The letter in the other case; `None` for a character that has no case.
+fn other_case(letter: char) -> Option<String> {
+    let (upper, lower) = (letter.to_uppercase().to_string(), letter.to_lowercase().to_string());
+    [upper, lower].into_iter().find(|other| !other.starts_with(letter))
+}
+
+/// Whether there is certainly nothing at this path. A path that can't be looked at may exist.
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Whether a directory has an entry for each of two names, so that they are two files. One that can't be listed may ignore
+/// case.
+fn lists_both(directory: &AbsPath, name: &[u8], other: &[u8]) -> bool {
+    let entries = directory.to_host_path().and_then(|directory| fs::read_dir(directory).ok());
+    let listed: Option<Vec<_>> =
+        entries.and_then(|entries| entries.map(|entry| Some(entry.ok()?.file_name())).collect());
+    let has = |name: &[u8]| listed.iter().flatten().any(|listed| listed.as_encoded_bytes() == name);
+    has(name) && has(other)
 }
 
 /// Whether a path exists and has no link in it, so that it is canonical: one call in place of one for each component. `false`
@@ -198,5 +226,46 @@ mod tests {
         ] {
             assert_eq!(RealFiles.canonical(&base.join(path).unwrap()), base.join(real).unwrap(), "{path}");
         }
+    }
+
+    #[test]
+    fn names_have_other_spellings() {
+        for (name, others) in [
+            (".env", &[".ENV"][..]),
+            ("Clé-1", &["cLé-1"]),
+            ("éА", &["ÉА", "éа"]),
+            ("ß", &["SS"]),
+            ("2024", &[]),
+            ("日本", &[]),
+        ] {
+            let others: Vec<Vec<u8>> = others.iter().map(|other| other.as_bytes().to_vec()).collect();
+            assert_eq!(spellings(name.as_bytes()), others, "{name}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn files_that_differ_in_case_are_two() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
+        for name in ["alone", "two", "TWO", "é", "É"] {
+            fs::write(directory.path().join(name), "").unwrap();
+            assert!(!RealFiles.has_other_spellings(&base.join(name).unwrap()), "{name}");
+        }
+        assert!(lists_both(&base, b"two", b"TWO"));
+        assert!(!lists_both(&base, b"alone", b"ALONE"), "both are needed");
+        assert!(!lists_both(&base, b"ALONE", b"alone"), "both are needed");
+        assert!(!lists_both(&base.join("missing").unwrap(), b"two", b"TWO"), "what can't be listed may ignore case");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_a_missing_file_is_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(is_missing(&directory.path().join("FILE")));
+        assert!(!is_missing(&file));
+        assert!(!is_missing(&file.join("below")), "an error");
     }
 }

@@ -3,6 +3,7 @@
     case_blind.py DIRECTORY COMMAND...    mounts it at DIRECTORY and runs COMMAND, in a mount namespace of the caller's
 
 Each spelling of a name has a node of its own, as with libfuse: what is mounted on one spelling does not cover another.
+The file `stale` opens under its own spelling only, and the others fail with an error that is not "no such file".
 """
 
 import errno
@@ -43,17 +44,23 @@ def entry(ino, node):
     return struct.pack("<QQQQII", ino, 0, 0, 0, 0, 0) + attributes(ino, node)
 
 
+def folded(name):
+    return name.decode(errors="surrogateescape").lower()
+
+
 def find(parent, name):
-    found = NODES[parent].entries.get(name.lower())
+    found = NODES[parent].entries.get(folded(name))
     if found is None:
         raise OSError(errno.ENOENT, "")
+    if folded(name) == "stale" and name != found[0]:
+        raise OSError(errno.EIO, "")
     return found[1]
 
 
 def make(parent, name, mode):
-    if name.lower() in NODES[parent].entries:
+    if folded(name) in NODES[parent].entries:
         raise OSError(errno.EEXIST, "")
-    NODES[parent].entries[name.lower()] = (name, Node(mode))
+    NODES[parent].entries[folded(name)] = (name, Node(mode))
     return find(parent, name)
 
 
@@ -92,7 +99,7 @@ def answer(opcode, ino, body):
         found = find(ino, body.rstrip(b"\0"))
         if found.entries:
             raise OSError(errno.ENOTEMPTY, "")
-        del NODES[ino].entries[body.rstrip(b"\0").lower()]
+        del NODES[ino].entries[folded(body.rstrip(b"\0"))]
         return b""
     if opcode in (14, 27):  # OPEN, OPENDIR
         return struct.pack("<QII", 0, 1, 0)

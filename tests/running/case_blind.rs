@@ -53,3 +53,43 @@ fn a_rule_in_a_directory_that_ignores_case_is_refused() {
         assert_eq!(told, "a page\n", "{engine}");
     }
 }
+
+/// A patch that adds a file, or changes its line `hunter2`.
+fn patch(old: &str, new: &str, flags: &str) -> String {
+    let (hunk, removed) = if old == "/dev/null" { ("-0,0 +1", "") } else { ("-1 +1", "'-hunter2'") };
+    let lines = format!("'--- {old}' '+++ {new}' '@@ {hunk} @@' {removed} '+x'");
+    format!("printf '%s\\n' {lines} | $STOCKADE patch --ask never {flags} -; echo $?")
+}
+
+/// gm15: the entry on disk, names above the rule's own, and letters beyond ASCII have other spellings, too.
+#[test]
+fn no_spelling_leads_past_a_rule() {
+    let home = Home::of(User::Ordinary);
+    let reading = "--sandbox read-only --deny-read";
+    for (made, line, rule) in [
+        ("echo hunter2 > .ENV", format!("{reading} .env -- cat .ENV"), ".env"),
+        ("mkdir -p .GIT/hooks", String::from("-- sh -c 'echo x > .GIT/hooks/pre-commit'"), ".git"),
+        ("mkdir Keys; echo hunter2 > Keys/2024", format!("{reading} Keys/2024 -- cat KEYS/2024"), "Keys/2024"),
+        ("mkdir é; echo hunter2 > é/1", format!("{reading} é/1 -- cat É/1"), "é/1"),
+        // Whether it has another spelling can't be found out.
+        ("echo hunter2 > stale", format!("{reading} stale -- true"), "stale"),
+    ] {
+        let run = format!("timeout 60 $STOCKADE run --ask never {line}");
+        let told = script(&home, &format!("cd $WS; {made}; {run}; echo $?; find . -name pre-commit"));
+        let rule = format!("the rule for `{}/{rule}`", home.path("ws").display());
+        assert!(told.starts_with("125\n") && told.contains(&rule), "{line}: {told}");
+        assert!(told.contains("its file system ignores case"), "{line}: {told}");
+        assert!(!told.contains("hunter2") && !told.contains("pre-commit"), "{line}: {told}");
+    }
+    let pem = patch("a/KEY.PEM", "b/KEY.PEM", "--deny-read '*.pem'");
+    let below = patch("a/KEYS/2024", "b/KEYS/2024", "--deny-read Keys/2024");
+    for (made, line, reason) in [
+        ("mkdir -p .GIT/hooks", &patch("/dev/null", "b/.GIT/hooks/x", ""), "outside of what may be written"),
+        ("mkdir Keys; echo hunter2 > Keys/2024", &below, "may not be read here"),
+        ("echo hunter2 > key.pem", &pem, "may not be read here"),
+        ("echo hunter2 > KEY.PEM", &pem, "may not be read here"),
+    ] {
+        let told = script(&home, &format!("cd $WS; {made}; {line}"));
+        assert!(told.starts_with("126\n") && told.contains(reason), "{line}: {told}");
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
+use stockade_tests::screen::STRING_ENDED;
+
 use super::home::{Home, User};
 use super::terminal::start;
 
@@ -55,6 +57,13 @@ fn an_answer_for_always_opens_no_metadata() {
         let line = ["run", "--ask", "never", "--engine", engine, "--", "sh", "-c", TAKE_OVER];
         assert!(home.says(&line, 0).stdout.contains("tried"));
         assert_untouched(&home, "saved");
+        // A directory that is made for the command is protected from its first run on.
+        std::fs::remove_dir_all(home.path("outside")).unwrap();
+        assert!(home.says(&line, 0).stdout.contains("tried"));
+        assert_eq!(home.read("outside/f"), "x\n");
+        for name in [".claude", ".git", ".codex", "moved"] {
+            assert!(!home.exists(&format!("outside/{name}")), "{name}");
+        }
     }
 }
 
@@ -85,7 +94,7 @@ fn an_open_control_string_is_ended_before_the_question() {
         let mut screen = start(&home, &["run", "--", "sh", "-c", &line]);
         let asked = screen.sees("stockade asks");
         let (_, after) = asked.split_once("[y/n] ").unwrap();
-        assert!(after.contains("\u{18}\u{1b}\\"), "{string}: {asked:?}");
+        assert!(after.contains(STRING_ENDED), "{string}: {asked:?}");
         screen.sees("]? ");
         screen.types("x");
         screen.ends();

@@ -2,7 +2,7 @@
 
 use stockade_core::PatchOutcome;
 use stockade_protocol::{
-    AbsPath, ApprovalSubject, AskForApproval, FileChange, PatchRequest, RefusedBy, ReviewDecision,
+    AbsPath, ApprovalSubject, AskForApproval, FileChange, FileRule, FileRules, PatchRequest, RefusedBy, ReviewDecision,
 };
 
 use crate::world::{World, kind};
@@ -61,6 +61,26 @@ async fn protected_metadata_is_outside_in_any_spelling() {
     std::fs::create_dir_all(world.path("ws/.git").to_host_path().unwrap()).unwrap();
     run.patch(&adding(&world, &[world.path("ws/.GIT/x"), world.path("ws/.gitx")])).await.unwrap();
     assert!(world.exists("ws/.GIT/x") && world.exists("ws/.gitx"));
+}
+
+/// A file that a denied glob matches in another case: only one that exists shows how its directory compares.
+#[tokio::test]
+async fn a_denied_glob_holds_for_other_spellings() {
+    let mut world = World::new(AskForApproval::Never);
+    let glob = format!("{}/*.pem", world.path("ws")).parse().unwrap();
+    let rules = world.session.permissions.files.iter().cloned();
+    world.session.permissions.files = FileRules::new(rules.chain([FileRule::deny_glob(glob)])).unwrap();
+    std::fs::write(world.path("ws/there.PEM").to_host_path().unwrap(), "new\n").unwrap();
+    let run = world.orchestrator();
+    for path in ["ws/key.pem", "ws/key.PEM", "ws/KEY.Pem/x"] {
+        let refused = run.patch(&adding(&world, &[world.path(path)])).await.unwrap();
+        assert!(matches!(refused, PatchOutcome::Refused(_)), "{path}: {refused:?}");
+        assert!(!world.exists(path));
+    }
+    let mut removed = adding(&world, &[]);
+    removed.changes = vec![FileChange::Delete { path: world.path("ws/there.PEM"), content: "new\n".into() }];
+    run.patch(&removed).await.unwrap();
+    assert!(!world.exists("ws/there.PEM"));
 }
 
 #[tokio::test]

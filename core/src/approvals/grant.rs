@@ -292,6 +292,26 @@ mod tests {
         assert_eq!(source("/var/lib/.agents/x"), RuleSource::ProtectedMetadata);
     }
 
+    /// Otherwise the first command in it could plant them.
+    #[test]
+    fn a_directory_that_is_made_for_the_command_is_protected() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| AbsPath::from_path(&directory.path().join(name)).unwrap();
+        std::fs::write(directory.path().join("file"), "").unwrap();
+        let mut session = session(SandboxPolicy::workspace_write());
+        session.made_on_use.extend([at("cache"), at("file")]);
+        let (permissions, command) = (Permissions::default(), stockade_protocol::Argv::parse(["x"]).unwrap());
+        session.saved.push(crate::SavedGrant { command, permissions, directories: [at("saved")].into() });
+        for (name, access) in
+            [("cache", Access::Read), ("saved", Access::Read), ("file", Access::Write), ("never-made", Access::Write)]
+        {
+            let more = FileRules::new([FileRule::path(at(name), Access::Write)]).unwrap();
+            let more = Box::new(Permissions { files: more, ..Permissions::default() });
+            let (widened, _) = execution(&session, &EscalationExecution::Permissions(more)).unwrap();
+            assert_eq!(widened.access(&at(name).join(".git/hooks").unwrap()), access, "{name}");
+        }
+    }
+
     #[test]
     fn only_a_run_without_the_sandbox_writes_stockades_own_files() {
         let mut session = session(SandboxPolicy::workspace_write());

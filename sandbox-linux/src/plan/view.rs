@@ -9,6 +9,8 @@
 //! `/proc` covers it later.
 
 mod parts;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 
@@ -73,6 +75,8 @@ struct Builder<'a> {
     placeholders: Vec<AbsPath>,
     covers: BTreeSet<AbsPath>,
     masked: Vec<Masked>,
+    /// Paths whose names have one spelling only.
+    spelled_once: BTreeSet<AbsPath>,
     warnings: Vec<String>,
 }
 
@@ -164,6 +168,7 @@ impl<'a> Builder<'a> {
             placeholders: Vec::new(),
             covers: BTreeSet::new(),
             masked: Vec::new(),
+            spelled_once: BTreeSet::new(),
             warnings: Vec::new(),
         })
     }
@@ -212,8 +217,8 @@ impl<'a> Builder<'a> {
         devices::check(path, access)?;
         let above = self.above(path).clone();
         let kind = self.host.kind(path);
-        if kind.is_some() && access < above.access && self.host.has_other_spellings(path) {
-            return Err(refuse(path, IGNORES_CASE, "keep it on a file system that tells upper from lower case"));
+        if kind.is_some() && access < above.access {
+            self.check_spellings(path, access, path.ancestors())?;
         }
         if kind == Some(Kind::Symlink) {
             return self.link(path, access, &above);
@@ -286,6 +291,26 @@ impl<'a> Builder<'a> {
         self.attach(slot, &file.path)
     }
 
+    /// Refuses a rule if one of these existing paths, at or above its own, opens under another spelling, and more is granted
+    /// around it: the other spelling leads past the rule's mount.
+    fn check_spellings(
+        &mut self,
+        rule: &AbsPath,
+        access: Access,
+        existing: impl Iterator<Item = AbsPath>,
+    ) -> Result<(), Unenforceable> {
+        for path in existing {
+            if self.above(&path).access <= access || self.spelled_once.contains(&path) {
+                continue;
+            }
+            if self.host.has_other_spellings(&path) {
+                return Err(refuse(rule, IGNORES_CASE, "keep it on a file system that tells upper from lower case"));
+            }
+            self.spelled_once.insert(path);
+        }
+        Ok(())
+    }
+
     /// The innermost place above a path.
     fn above(&self, path: &AbsPath) -> &Place {
         let holding = self.places.iter().filter(|place| *path != place.path && path.starts_with(&place.path));
@@ -353,6 +378,8 @@ impl<'a> Builder<'a> {
         if parent.is_none() {
             return Err(refuse(path, "does not exist, and neither does its directory", "create the directory first"));
         }
+        // The name itself is checked when its placeholder is made.
+        self.check_spellings(path, access, path.ancestors().skip(1))?;
         self.pin_parents(path, &above)?;
         check_held(self.placeholders.len())?;
         if self.placeholders.is_empty() {
