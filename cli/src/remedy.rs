@@ -1,9 +1,11 @@
 //! The flags that would have allowed a denied act, as typed; or the settings, if no flags can be given.
 
+use std::path::Path;
+
 use stockade::profiles::Advisable;
-use stockade_config::{SandboxMode, Settings};
+use stockade_config::{Maximum, SandboxMode, Settings};
 use stockade_protocol::{
-    AbsPath, Access, Evidence, FileTarget, PermissionAmendment, RuleSource, Violation, ViolationTarget,
+    AbsPath, Access, Evidence, FileRule, FileTarget, PermissionAmendment, RuleSource, Violation, ViolationTarget,
 };
 use stockade_sandboxing::{HostFiles as _, RealFiles};
 
@@ -24,13 +26,53 @@ pub(crate) struct Remedies {
     /// The session that has to end before flags take effect.
     session: Option<String>,
     profiles: Advisable,
+    bound: Option<Bound>,
+}
+
+/// The administrator's maximum, beyond which no remedy helps.
+struct Bound {
+    maximum: Maximum,
+    settings: Settings,
+    /// The settings are those of the command, and so is the workspace.
+    is_of_command: bool,
+}
+
+impl Bound {
+    fn new(settings: &Settings) -> Option<Self> {
+        let maximum = settings.maximum.clone()?;
+        Some(Self { maximum, settings: settings.clone(), is_of_command: true })
+    }
+
+    /// For a session of a server, whose settings are unknown here.
+    #[cfg(unix)]
+    fn of_system() -> Option<Self> {
+        use stockade_config::{ConfigLoader, Layer};
+
+        let loaded = ConfigLoader::standard().ok()?.only_system().load(Layer::default()).ok()?;
+        Some(Self { is_of_command: false, ..Self::new(&loaded.settings)? })
+    }
+
+    fn forbids(&self, violation: &Violation, workspace: &[AbsPath]) -> bool {
+        if let ViolationTarget::Limit(field) = &violation.target {
+            return self.is_of_command && !self.maximum.allows_raising(field, &self.settings);
+        }
+        if is_refused_call(violation) {
+            return !self.maximum.allows_unsandboxed();
+        }
+        match &violation.amendment {
+            // The maximum may allow the workspace, which is unknown.
+            Some(PermissionAmendment::File(_)) if !self.is_of_command => false,
+            Some(amendment) => !self.maximum.allows(amendment, workspace),
+            None => false,
+        }
+    }
 }
 
 impl Remedies {
     pub(crate) fn new(settings: &Settings, workspace: Vec<AbsPath>) -> Self {
         let (mode, reads_are_named) = (settings.mode, settings.readable_roots.is_some());
-        let profiles = Advisable::default();
-        Self { written_for: WrittenFor::CommandLine, mode, reads_are_named, workspace, session: None, profiles }
+        let (profiles, bound) = (Advisable::default(), Bound::new(settings));
+        Self { written_for: WrittenFor::CommandLine, mode, reads_are_named, workspace, session: None, profiles, bound }
     }
 
     /// With the permission profiles that fit the command.
@@ -42,16 +84,16 @@ impl Remedies {
     #[cfg(unix)]
     pub(crate) fn in_session(name: &str) -> Self {
         let (written_for, mode) = (WrittenFor::CommandLine, SandboxMode::WorkspaceWrite);
-        let (session, profiles) = (Some(name.to_owned()), Advisable::default());
-        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session, profiles }
+        let (session, profiles, bound) = (Some(name.to_owned()), Advisable::default(), Bound::of_system());
+        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session, profiles, bound }
     }
 
     /// For a command without flags typed by a person.
     #[cfg(unix)]
     pub(crate) fn in_settings() -> Self {
         let (written_for, mode) = (WrittenFor::SettingsFile, SandboxMode::WorkspaceWrite);
-        let profiles = Advisable::default();
-        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session: None, profiles }
+        let (profiles, bound) = (Advisable::default(), Bound::of_system());
+        Self { written_for, mode, reads_are_named: false, workspace: Vec::new(), session: None, profiles, bound }
     }
 
     /// With the same settings, for a caller that takes no flags: `stockade-sh`.
@@ -59,8 +101,24 @@ impl Remedies {
         Self { written_for: WrittenFor::SettingsFile, session: None, ..self }
     }
 
+    /// The file of the administrator's maximum, if that forbids the denied act.
+    pub(crate) fn forbidding(&self, violation: &Violation) -> Option<&Path> {
+        let bound = self.bound.as_ref().filter(|bound| bound.forbids(violation, &self.workspace))?;
+        Some(bound.maximum.file())
+    }
+
+    /// Whether the whole file system could be made writable.
+    pub(crate) fn can_open_everything(&self) -> bool {
+        let Ok(root) = "/".parse() else { return false };
+        let everything = PermissionAmendment::File(FileRule::path(root, Access::Write));
+        self.bound.as_ref().is_none_or(|bound| bound.maximum.allows(&everything, &self.workspace))
+    }
+
     /// The text to type, in backticks; `None` if no flag helps.
     pub(crate) fn of(&self, violation: &Violation) -> Option<String> {
+        if self.forbidding(violation).is_some() {
+            return None;
+        }
         if self.written_for == WrittenFor::SettingsFile {
             return self.setting(violation);
         }

@@ -73,9 +73,17 @@ fn violation(violation: &Violation, remedies: &Remedies) -> String {
         Evidence::Guessed => "was denied, judging by the output",
     };
     let why = violation.rule.as_ref().map(|rule| format!(": {}", denying(rule))).unwrap_or_default();
+    if let Some(file) = remedies.forbidding(violation) {
+        return format!(
+            "{violation} {evidence}{why}; the administrator's maximum in `{}` allows no more",
+            file.display()
+        );
+    }
     let remedy = match remedies.of(violation) {
         Some(remedy) => format!("; {remedy} would allow it"),
-        None if is_in_root(violation) => String::from("; nothing less than the whole file system would allow it"),
+        None if is_in_root(violation) && remedies.can_open_everything() => {
+            String::from("; nothing less than the whole file system would allow it")
+        }
         None => String::new(),
     };
     format!("{} {evidence}{why}{remedy}", violation)

@@ -65,6 +65,7 @@ pub(crate) fn prepare(args: &SessionArgs, command: &[OsString], purpose: Purpose
         }
     };
     stockade.take_notices().iter().for_each(|notice| note(notice));
+    stockade.settings().check_flags(&stockade.workspace())?;
     let mut wanted = stockade.command(command).id(stockade.id().as_str().parse()?);
     wanted = wanted.cwd(cwd.to_host_path().unwrap_or_default());
     #[cfg(unix)]
@@ -181,6 +182,7 @@ fn params(args: &SessionArgs, usual: AskForApproval) -> Result<(SessionOpenParam
     builder = args.workspace.iter().fold(builder, stockade::Builder::workspace);
     let checked = builder.build()?;
     let settings = checked.settings();
+    settings.check_flags(&checked.workspace())?;
     let is_ask_unset =
         [AskForApproval::Never, AskForApproval::OnFailure].iter().all(|ask| settings.ask_or(*ask) == *ask);
     let workspace: Result<Vec<AbsPath>, _> =

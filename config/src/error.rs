@@ -123,6 +123,26 @@ pub enum ConfigError {
         /// The file with the maximum.
         file: PathBuf,
     },
+    /// A flag grants something that the administrator does not allow.
+    #[error("{key} `{wanted}` exceeds the administrator's maximum, set in `{}`", .file.display())]
+    BeyondMaximum {
+        /// The setting.
+        key: &'static str,
+        /// What was asked for.
+        wanted: String,
+        /// The file with the maximum.
+        file: PathBuf,
+    },
+    /// A flag passes or sets a variable that the administrator excludes, or sets to another value.
+    #[error("the variable `{name}` can't be set: the administrator's maximum in `{}` {act} it", .file.display())]
+    MaximumOnVariable {
+        /// The variable.
+        name: String,
+        /// What the maximum does with it: `excludes` or `sets`.
+        act: &'static str,
+        /// The file with the maximum.
+        file: PathBuf,
+    },
     /// A value that has no meaning on this host.
     #[error("{0}")]
     Value(#[from] Invalid),

@@ -1,9 +1,16 @@
 //! The administrator's maximum, which no file, flag, rule or approval exceeds.
 
+mod enforce;
+
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use stockade_protocol::{AskForApproval, HostPaths, Invalid, Permissions, RejectConfig, RuleSource};
+use stockade_protocol::{
+    AbsPath, Access, AskForApproval, Decision, FileRule, FileRules, FileTarget, HostPaths, HostPattern, HostRule,
+    HostRules, HttpMethods, Invalid, NetworkPolicy, NetworkProtocol, PermissionAmendment, Permissions, RejectConfig,
+    ResourceLimits, RuleSource, VariableName,
+};
 
 use crate::ConfigError;
 use crate::form::{AskWord, MaximumForm, NetworkMode, SandboxMode};
@@ -71,22 +78,88 @@ impl Maximum {
         if self.bound.mode == SandboxMode::DangerFullAccess {
             // Full access by mode would lift a bound that only the network has.
             bound.network = match self.network {
-                Some(NetworkMode::Off) => stockade_protocol::NetworkPolicy::Off,
-                Some(mode @ (NetworkMode::Hosts | NetworkMode::Limited)) => {
-                    let methods = match mode {
-                        NetworkMode::Limited => stockade_protocol::HttpMethods::ReadOnly,
-                        NetworkMode::Off | NetworkMode::Hosts | NetworkMode::Full => {
-                            stockade_protocol::HttpMethods::Any
-                        }
-                    };
-                    let rules = self.bound.hosts.clone();
-                    stockade_protocol::NetworkPolicy::Hosts(stockade_protocol::HostRules { rules, methods })
-                }
-                Some(NetworkMode::Full) | None => stockade_protocol::NetworkPolicy::Full,
+                Some(NetworkMode::Off) => NetworkPolicy::Off,
+                Some(NetworkMode::Hosts) => self.host_bound(HttpMethods::Any),
+                Some(NetworkMode::Limited) => self.host_bound(HttpMethods::ReadOnly),
+                Some(NetworkMode::Full) | None => NetworkPolicy::Full,
             };
         }
         bound.unix_sockets.clone_from(&wanted.unix_sockets);
         Ok(wanted.intersect(&bound))
+    }
+
+    fn host_bound(&self, methods: HttpMethods) -> NetworkPolicy {
+        NetworkPolicy::Hosts(HostRules { rules: self.bound.hosts.clone(), methods })
+    }
+
+    /// Whether a denied act could be granted within the maximum, in a session with this workspace.
+    pub fn allows(&self, amendment: &PermissionAmendment, workspace: &[AbsPath]) -> bool {
+        match amendment {
+            PermissionAmendment::File(rule) => match &rule.target {
+                FileTarget::Path(path) => self.allows_access(path, rule.access, workspace),
+                FileTarget::Glob(_) => false,
+            },
+            PermissionAmendment::Network(rule) => self.allows_host(rule),
+            PermissionAmendment::UnixSocket(_) => self.allows_sockets(),
+        }
+    }
+
+    /// Whether a limit, by the name of its field, could be raised within the maximum.
+    pub fn allows_raising(&self, field: &str, settings: &Settings) -> bool {
+        let (own, most) = (settings.limits, self.bound.limits);
+        let named = limit_fields(&own).into_iter().zip(limit_fields(&most));
+        let mut named = named.filter(|((key, _), _)| key.strip_prefix("limits.") == Some(field));
+        named.all(|((_, own), (_, most))| most.is_none_or(|most| own.is_some_and(|own| own < most)))
+    }
+
+    /// Whether a session with this workspace can have this access to a path.
+    pub(crate) fn allows_access(&self, path: &AbsPath, access: Access, workspace: &[AbsPath]) -> bool {
+        let Ok(files) = FileRules::new([FileRule::path(path.clone(), access)]) else { return false };
+        let wanted = Permissions { files, ..Permissions::default() };
+        let host = HostPaths::without_masks(workspace.iter().cloned());
+        self.limit(&host, &wanted).is_ok_and(|limited| limited.access(path) >= access)
+    }
+
+    fn allows_host(&self, rule: &HostRule) -> bool {
+        match self.network {
+            None | Some(NetworkMode::Full) => match &rule.host {
+                HostPattern::Exact(host) => {
+                    let protocol = rule.protocol.unwrap_or(NetworkProtocol::Tcp);
+                    let forbids = |own: &&HostRule| own.decision == Decision::Forbidden;
+                    let mut forbidden = self.bound.hosts.iter().filter(forbids);
+                    !forbidden.any(|own| own.matches(host, protocol, rule.port.unwrap_or_default()))
+                }
+                HostPattern::Below(_) | HostPattern::Within(_) | HostPattern::Network(_) => true,
+            },
+            Some(NetworkMode::Off) => false,
+            Some(NetworkMode::Hosts | NetworkMode::Limited) => self.hosts_within(rule) == [rule.clone()],
+        }
+    }
+
+    /// The part of an allowing host rule that the maximum's own rules allow.
+    fn hosts_within(&self, rule: &HostRule) -> Vec<HostRule> {
+        let alone = |rules| NetworkPolicy::Hosts(HostRules { rules, methods: HttpMethods::Any });
+        match alone(vec![rule.clone()]).intersect(&alone(self.bound.hosts.clone())) {
+            NetworkPolicy::Hosts(within) => {
+                // A rule that forbids a part of it holds besides it.
+                within.rules.into_iter().filter(|rule| rule.decision == Decision::Allow).collect()
+            }
+            NetworkPolicy::Off | NetworkPolicy::Full => Vec::new(),
+        }
+    }
+
+    /// Whether sockets of others may be granted. A program behind a socket is held by no sandbox, so a maximum that
+    /// needs one grants none.
+    pub fn allows_sockets(&self) -> bool {
+        self.allows_unsandboxed()
+    }
+
+    /// Whether a variable may be set: the maximum neither excludes it nor sets it to another value.
+    pub(crate) fn lets_set(&self, name: &VariableName, value: &str) -> bool {
+        match self.bound.environment.set.get(name) {
+            Some(own) => own == value,
+            None => self.bound.environment.lets_set(name),
+        }
     }
 
     /// Whether commands may run without a sandbox at all.
@@ -94,6 +167,7 @@ impl Maximum {
         self.mode.is_none_or(|mode| mode == SandboxMode::DangerFullAccess)
             && self.network.is_none_or(|network| network == NetworkMode::Full)
             && self.bound.deny_read.is_empty()
+            && self.bound.hosts.is_empty()
             && self.bound.limits.is_unlimited()
     }
 
@@ -112,89 +186,15 @@ impl Maximum {
             Some(_) | None => wanted,
         }
     }
-
-    /// Restricts settings to the maximum. A flag that exceeds it is an error, since the user has to notice; a file's
-    /// value is lowered with a notice.
-    pub(crate) fn enforce(&self, settings: &mut Settings) -> Result<Vec<String>, ConfigError> {
-        let mut notices = Vec::new();
-        let origin = Origin::Maximum(self.file.clone());
-        let mut lower = |settings: &mut Settings, key: &'static str, wanted: String, maximum: String| {
-            if *settings.origin(key) == Origin::Flag {
-                return Err(ConfigError::ExceedsMaximum { key, wanted, maximum, file: self.file.clone() });
-            }
-            notices.push(format!(
-                "`{key}` is `{maximum}`, not `{wanted}` ({}): the administrator's maximum in `{}` allows no more",
-                settings.origin(key),
-                self.file.display()
-            ));
-            settings.origins.insert(key.to_owned(), origin.clone());
-            Ok(())
-        };
-        if let Some(mode) = self.mode.filter(|mode| settings.mode > *mode) {
-            lower(settings, "sandbox.mode", word(settings.mode), word(mode))?;
-            settings.mode = mode;
-        }
-        if let Some(network) = self.network.filter(|network| settings.network > *network) {
-            lower(settings, "sandbox.network", word(settings.network), word(network))?;
-            settings.network = network;
-        }
-        if let Some(ask) = settings.ask
-            && self.ask_within(ask) != ask
-        {
-            let within = self.ask_within(ask);
-            lower(settings, "ask", word(AskWord::from(&ask)), word(AskWord::from(&within)))?;
-            settings.ask = Some(within);
-        }
-        match (self.timeout, settings.timeout) {
-            (Some(most), Some(wanted)) if wanted > most => {
-                lower(settings, "timeout", format!("{wanted:?}"), format!("{most:?}"))?;
-                settings.timeout = Some(most);
-            }
-            (Some(most), None) => settings.timeout = Some(most),
-            (Some(_), Some(_)) | (None, _) => {}
-        }
-        notices.extend(self.bound_losses(settings)?);
-        settings.limits = settings.limits.intersect(&self.bound.limits);
-        settings.audit_required |= self.audit_required;
-        settings.maximum = Some(self.clone());
-        Ok(notices)
-    }
-
-    /// Removes losses that may not be accepted, one by one, since each may have another origin.
-    fn bound_losses(&self, settings: &mut Settings) -> Result<Vec<String>, ConfigError> {
-        const KEY: &str = "sandbox.accept_losses";
-        let (mut kept, mut notices) = (Vec::new(), Vec::new());
-        for (index, loss) in std::mem::take(&mut settings.accept_losses).into_iter().enumerate() {
-            let origin = settings.origins.remove(&format!("{KEY}[{index}]")).unwrap_or(Origin::Default);
-            if self.losses.contains(&loss) {
-                settings.origins.insert(format!("{KEY}[{}]", kept.len()), origin);
-                kept.push(loss);
-                continue;
-            }
-            if origin == Origin::Flag {
-                let names: Vec<&str> = self.losses.iter().map(|loss| loss.name()).collect();
-                let maximum = if names.is_empty() { String::from("none") } else { names.join(", ") };
-                let wanted = loss.name().to_owned();
-                return Err(ConfigError::ExceedsMaximum { key: KEY, wanted, maximum, file: self.file.clone() });
-            }
-            notices.push(format!(
-                "the loss of `{loss}` is not accepted ({origin}): the administrator's maximum in `{}` does not allow it",
-                self.file.display()
-            ));
-        }
-        settings.accept_losses = kept;
-        Ok(notices)
-    }
 }
 
-/// A value in its serialized form.
-fn word(value: impl std::fmt::Debug) -> String {
-    let name = format!("{value:?}");
-    name.chars().enumerate().fold(String::new(), |mut text, (index, c)| {
-        if c.is_ascii_uppercase() && index > 0 {
-            text.push('-');
-        }
-        text.push(c.to_ascii_lowercase());
-        text
-    })
+/// The limits by their keys, in one order.
+fn limit_fields(limits: &ResourceLimits) -> [(&'static str, Option<NonZeroU64>); 5] {
+    [
+        ("limits.cpu_seconds", limits.cpu_seconds),
+        ("limits.memory_bytes", limits.memory_bytes),
+        ("limits.processes", limits.processes),
+        ("limits.file_size_bytes", limits.file_size_bytes),
+        ("limits.open_files", limits.open_files),
+    ]
 }

@@ -16,6 +16,7 @@ use stockade_protocol::{
     ResourceLimits, RuleSource, SandboxPolicy,
 };
 
+use crate::ConfigError;
 use crate::device::DevicePath;
 use crate::form::{AllowedCommands, AuditDurability, EngineName, NetworkMode, SandboxMode};
 use crate::layer::Layer;
@@ -221,7 +222,10 @@ impl Settings {
         if matches!(self.mode, SandboxMode::DangerFullAccess | SandboxMode::ExternalSandbox) {
             return own.clone();
         }
-        let is_directory = |path: &AbsPath| path.to_host_path().is_some_and(|path| path.is_dir());
+        // A directory that is made for the command counts as one already.
+        let is_made = |path: &AbsPath| grant.directories.contains(path);
+        let is_directory =
+            |path: &AbsPath| path.to_host_path().is_some_and(|host| host.is_dir() || (is_made(path) && !host.exists()));
         let mut merged = own.merge(&self.fitting(grant).permissions.protecting(&self.protected_names, is_directory));
         if let NetworkPolicy::Hosts(hosts) = &mut merged.network {
             let is_denied = |rule: &&HostRule| rule.decision == stockade_protocol::Decision::Forbidden;
@@ -234,8 +238,12 @@ impl Settings {
 
     /// A profile's grant in a session with these settings: no hosts if a flag turns the network off, and only
     /// read-only requests if the network is limited to those.
+    /// It sets no variable that the administrator's maximum excludes.
     pub fn fitting(&self, grant: &ProfileGrant) -> ProfileGrant {
         let mut grant = grant.clone();
+        if let Some(maximum) = &self.maximum {
+            grant.permissions.environment.set.retain(|name, value| maximum.lets_set(name, value));
+        }
         match (self.network, &mut grant.permissions.network) {
             (NetworkMode::Off, network) if *self.origin("sandbox.network") == Origin::Flag => {
                 *network = NetworkPolicy::Off;
@@ -278,6 +286,28 @@ impl Settings {
             limits: self.limits,
             environment: self.environment.clone(),
         })
+    }
+
+    /// Checks that the administrator's maximum lets the command line's paths be written in this workspace.
+    pub fn check_flags(&self, workspace: &[AbsPath]) -> Result<(), ConfigError> {
+        let Some(maximum) = &self.maximum else { return Ok(()) };
+        let devices = self.devices.iter().map(DevicePath::as_path);
+        let all = [
+            ("sandbox.writable_roots", self.writable_roots.iter().collect::<Vec<_>>()),
+            ("sandbox.devices", devices.collect()),
+        ];
+        for (key, paths) in all {
+            for (index, path) in paths.into_iter().enumerate() {
+                let is_flag = *self.origin(&format!("{key}[{index}]")) == Origin::Flag;
+                let resolved = path.to_host_path().and_then(|path| std::fs::canonicalize(path).ok());
+                let resolved = resolved.and_then(|path| AbsPath::from_path(&path).ok());
+                let may_write = |path: &AbsPath| maximum.allows_access(path, Access::Write, workspace);
+                if is_flag && !may_write(path) && !resolved.as_ref().is_some_and(may_write) {
+                    return Err(maximum.beyond(key, path));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Overlays the settings of a nearer source.

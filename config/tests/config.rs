@@ -258,7 +258,8 @@ fn nothing_exceeds_the_maximum() {
     assert_eq!((settings.mode, settings.network), (SandboxMode::WorkspaceWrite, NetworkMode::Hosts));
     assert_eq!((settings.ask, settings.timeout), (Some(AskForApproval::Untrusted), Some(Duration::from_secs(60))));
     assert!(settings.audit_required && settings.limits.processes.unwrap().get() == 10);
-    assert_eq!(loaded.notices.len(), 4, "{:?}", loaded.notices);
+    assert_eq!(loaded.notices.len(), 5, "{:?}", loaded.notices);
+    assert_eq!(settings.origin("limits.processes"), &Origin::Maximum(world.path("etc/maximum.toml")));
     assert_eq!(settings.origin("sandbox.mode"), &Origin::Maximum(world.path("etc/maximum.toml")));
     let host = HostPaths::without_masks(["/repo".parse().unwrap()]);
     let permissions = settings.permissions(&host).unwrap();
@@ -301,6 +302,110 @@ fn a_flag_beyond_the_maximum_is_an_error() {
     }
     let settings = world.load().settings;
     assert_eq!((settings.mode, settings.timeout), (SandboxMode::ReadOnly, Some(Duration::from_secs(5))));
+}
+
+/// Each limit and each entry of a list counts by itself: a flag's is refused, a file's is lowered, and what the maximum
+/// decided does not come from the command line.
+#[test]
+fn limits_hosts_sockets_and_variables_are_held_to_the_maximum() {
+    let world = maximum(
+        "[sandbox]\nallow_hosts = [\"*.corp.example\"]\n[limits]\nopen_files = 100\nprocesses = 50\n\
+         [env]\nexclude = [\"CORP_*\"]\nset = { REGION = \"eu\" }",
+    );
+    let limits = |files, pids: u64| stockade_protocol::ResourceLimits {
+        open_files: std::num::NonZeroU64::new(files),
+        processes: std::num::NonZeroU64::new(pids),
+        ..Default::default()
+    };
+    let hosts = |name: &str| {
+        let (host, decision) = (name.parse().unwrap(), Decision::Allow);
+        Some(vec![stockade_protocol::HostRule { host, protocol: None, port: Some(443), decision }])
+    };
+    let set = |name: &str, value: &str| [(name.parse().unwrap(), String::from(value))].into();
+    for (flags, words) in [
+        (
+            Layer { limits: limits(4000, 0), ..Layer::default() },
+            "limits.open_files `4000` exceeds the administrator's maximum `100`",
+        ),
+        (
+            Layer { limits: limits(10, 5000), ..Layer::default() },
+            "limits.processes `5000` exceeds the administrator's maximum `50`",
+        ),
+        (
+            Layer { allow_hosts: hosts("evil.test"), ..Layer::default() },
+            "sandbox.allow_hosts `evil.test:443` exceeds the administrator's maximum `*.corp.example`",
+        ),
+        (
+            Layer { unix_sockets: Some(vec!["/run/x".parse().unwrap()]), ..Layer::default() },
+            "sandbox.unix_sockets `/run/x` exceeds",
+        ),
+        (Layer { set: set("CORP_REGION", "v"), ..Layer::default() }, "the variable `CORP_REGION` can't be set: "),
+        (Layer { set: set("REGION", "us"), ..Layer::default() }, "the variable `REGION` can't be set: "),
+    ] {
+        let error = world.load_with(flags).unwrap_err().to_string();
+        assert!(error.starts_with(words) && error.contains("maximum.toml"), "{error}");
+    }
+    let within = Layer {
+        limits: limits(50, 50),
+        allow_hosts: hosts("git.corp.example"),
+        set: set("REGION", "eu"),
+        ..Layer::default()
+    };
+    let settings = world.load_with(within).unwrap().settings;
+    for key in ["limits.open_files", "limits.processes", "sandbox.allow_hosts[0]"] {
+        assert_eq!(settings.origin(key), &Origin::Flag, "{key}");
+    }
+    let of_maximum = Origin::Maximum(world.path("etc/maximum.toml"));
+    let settings = world.load().settings;
+    for key in ["limits.open_files", "env.set.REGION"] {
+        assert_eq!(settings.origin(key), &of_maximum, "{key}");
+    }
+    world.user(
+        "[sandbox]\nallow_hosts = [\"git.corp.example\", \"evil.test\", \"**.corp.example\"]\nunix_sockets = [\"/run/x\"]\n\
+         [limits]\nopen_files = 4000\n[env]\nset = { CORP_REGION = \"v\", LANG = \"C\" }",
+    );
+    let loaded = world.load();
+    let settings = &loaded.settings;
+    assert_eq!(loaded.notices.len(), 4, "{:?}", loaded.notices);
+    let hosts: Vec<String> = settings.hosts.iter().map(stockade_protocol::HostRule::destinations).collect();
+    assert_eq!(hosts, ["git.corp.example", "*.corp.example"]);
+    assert_eq!(settings.origin("sandbox.allow_hosts[1]"), &of_maximum);
+    assert_eq!((settings.origin("limits.open_files"), settings.limits.open_files.unwrap().get()), (&of_maximum, 100));
+    assert!(settings.unix_sockets.is_empty());
+    let names: Vec<String> = settings.environment.set.keys().map(ToString::to_string).collect();
+    assert_eq!(names, ["LANG", "REGION"]);
+}
+
+/// A path's flag is checked once the workspace is known.
+#[test]
+fn a_path_beyond_the_maximum_is_an_error() {
+    let world = maximum("[sandbox]\nmode = \"workspace-write\"\nwritable_roots = [\"/cache\"]");
+    let check = |path: &str| {
+        let flags = Layer { writable_roots: Some(vec![path.parse().unwrap()]), ..Layer::default() };
+        world.load_with(flags).unwrap().settings.check_flags(&["/repo".parse().unwrap()])
+    };
+    for path in ["/cache/x", "/repo/sub"] {
+        check(path).unwrap();
+    }
+    let error = check("/srv").unwrap_err().to_string();
+    assert!(error.starts_with("sandbox.writable_roots `/srv` exceeds the administrator's maximum"), "{error}");
+    world.user("[sandbox]\nwritable_roots = [\"/srv\"]");
+    world.load().settings.check_flags(&[]).unwrap();
+}
+
+/// A host that the maximum forbids is forbidden without a list of allowed ones, too.
+#[test]
+fn a_host_that_the_maximum_forbids_is_forbidden() {
+    let world = maximum("[sandbox]\ndeny_hosts = [\"evil.test\"]");
+    let host = HostPaths::without_masks(["/repo".parse().unwrap()]);
+    for (mode, network) in [("workspace-write", "full"), ("workspace-write", "hosts"), ("danger-full-access", "full")] {
+        world.user(&format!("[sandbox]\nmode = {mode:?}\nnetwork = {network:?}\nallow_hosts = [\"evil.test\"]"));
+        let settings = world.load().settings;
+        let decided =
+            settings.permissions(&host).unwrap().connect(&"evil.test".parse().unwrap(), NetworkProtocol::Https, 443);
+        assert_eq!(decided, Decision::Forbidden, "{mode} {network}");
+    }
+    assert!(!world.load().settings.maximum.unwrap().allows_unsandboxed());
 }
 
 #[test]

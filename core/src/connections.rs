@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use stockade_network_proxy::{
-    Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, Proxy, Records, Resolver, Rules, SystemResolver,
-    Transparent,
+    Approvals as NetworkApprovals, Ask, BoxFuture, Gate, NamedRule, NotRecorded, Proxy, Records, Resolver, Rules,
+    SystemResolver, Transparent,
 };
 use stockade_protocol::{
-    ApprovalSubject, AskForApproval, Decision, Destination, HostRule, NetworkApproval, NetworkPolicy,
-    NetworkPolicyAmendment, PermissionAmendment, Permissions, ReviewDecision, Violation,
+    ApprovalSubject, AskForApproval, AuditEvent, Decision, DecisionSource, DenyingRule, Destination, HostRule,
+    NetworkApproval, NetworkPolicy, NetworkPolicyAmendment, PermissionAmendment, Permissions, ReviewDecision,
+    Violation, ViolationTarget,
 };
 use stockade_sandboxing::{Backend, Gatekeeper};
 use tokio::runtime::Handle;
@@ -26,7 +27,7 @@ use crate::requirement::approvals_count;
 use crate::risk::ASSESSMENT_LIMIT;
 use crate::run_answers::RunAnswers;
 use crate::runtime::ToolContext;
-use crate::session::Session;
+use crate::session::{NetworkBound, Session};
 
 /// The state that a run's connections are decided with.
 #[derive(Clone)]
@@ -135,7 +136,8 @@ impl Connections {
         }
         let log = Arc::new(ConnectionLog::new(self.trail.clone()));
         let rules = Rules::new(permissions.network.clone(), named_rules(&self.rules, ctx.session));
-        let gate = self.gate(rules, clock, Arc::clone(&log) as Arc<dyn Records>);
+        let records = Arc::clone(&log) as Arc<dyn Records>;
+        let gate = self.gate_with(rules, ctx.session.network_bound(), clock, Arc::new(SystemResolver), records);
         let front = match proxied(ctx.sandbox, permissions) {
             Some(_) => Front::Asked(Proxy::start(gate).await?),
             None => Front::Seen(Arc::new(Transparent::new(gate, Handle::current()))),
@@ -143,25 +145,23 @@ impl Connections {
         Ok(Some(Guard { front, log }))
     }
 
-    fn gate(&self, rules: Rules, clock: &Clock, records: Arc<dyn Records>) -> Arc<Gate> {
-        self.gate_with(rules, clock, Arc::new(SystemResolver), records)
-    }
-
     fn gate_with(
         &self,
         rules: Rules,
+        bound: NetworkBound,
         clock: &Clock,
         resolver: Arc<dyn Resolver>,
         records: Arc<dyn Records>,
     ) -> Arc<Gate> {
         let approvals = if approvals_count(self.ask) {
             let patience = self.approvals.answer_limit + ASSESSMENT_LIMIT + Duration::from_secs(5);
-            let person = || Arc::new(Person { connections: self.for_person(), clock: clock.clone() });
+            let person = || Person { connections: self.for_person(), bound: bound.clone(), clock: clock.clone() };
+            let person = || Arc::new(person());
             Arc::clone(self.questions.get_or_init(|| NetworkApprovals::asking(person(), patience)))
         } else {
             NetworkApprovals::never()
         };
-        Gate::new(rules, approvals, resolver, records)
+        Gate::new(rules, approvals, resolver, Arc::new(BoundRecords { records, bound }))
     }
 
     /// A copy without the questions, which own it.
@@ -171,24 +171,60 @@ impl Connections {
 }
 
 const INTERRUPTED: &str = "a signal for the command ended the question";
+const BEYOND_MAXIMUM: &str = "the administrator's maximum does not allow it";
+
+/// Records the administrator's maximum as the reason for denials of destinations beyond it. No amendment is proposed for
+/// them: none would help.
+struct BoundRecords {
+    records: Arc<dyn Records>,
+    bound: NetworkBound,
+}
+
+impl Records for BoundRecords {
+    fn decided(&self, mut event: AuditEvent) -> Result<(), NotRecorded> {
+        if let AuditEvent::Connected { destination, decision: Decision::Forbidden, source, .. } = &mut event
+            && matches!(source, DecisionSource::Reviewer | DecisionSource::ApprovalPolicy)
+            && self.bound.forbids(destination)
+        {
+            *source = DecisionSource::Rule(String::from("the administrator's maximum"));
+        }
+        self.records.decided(event)
+    }
+
+    fn denied(&self, mut violation: Violation) {
+        if let ViolationTarget::Destination(destination) = &violation.target
+            && self.bound.forbids(destination)
+        {
+            violation.amendment = None;
+            if violation.rule == Some(DenyingRule::NotGranted) {
+                violation.rule = Some(DenyingRule::Layer { reason: String::from(BEYOND_MAXIMUM) });
+            }
+        }
+        self.records.denied(violation);
+    }
+}
 
 /// Asks for a run, whose clock is paused meanwhile.
 struct Person {
     connections: Connections,
+    bound: NetworkBound,
     clock: Clock,
 }
 
 impl Ask for Person {
     fn ask(&self, question: NetworkApproval) -> BoxFuture<'_, ReviewDecision> {
         Box::pin(async move {
+            let destination =
+                Destination { host: question.host.clone(), protocol: question.protocol, port: question.port };
+            if self.bound.forbids(&destination) {
+                return ReviewDecision::Denied { reason: Some(String::from(BEYOND_MAXIMUM)) };
+            }
             let _pause = self.clock.pause();
             let Connections { approvals, rules, trail, answers, .. } = &self.connections;
             let mut question = question;
             if !rules.can_save() {
                 question.proposed_network_policy_amendments.clear();
             }
-            let destination =
-                Destination { host: question.host.clone(), protocol: question.protocol, port: question.port };
             let key = ApprovalKey::Destination(destination);
             tokio::select! {
                 biased;
@@ -199,8 +235,12 @@ impl Ask for Person {
         })
     }
 
+    /// An earlier yes does not count beyond the bound, which may have been lowered since. Special addresses are excepted:
+    /// they are recalled only for a name that leads to them, and the bound speaks of that name.
     fn recall(&self, destination: &Destination) -> Option<Decision> {
-        self.connections.approvals.memory.destination(destination)
+        let recalled = self.connections.approvals.memory.destination(destination)?;
+        let exceeds = recalled != Decision::Forbidden && self.bound.forbids(destination);
+        (!exceeds || destination.host.is_special()).then_some(recalled)
     }
 
     fn remember(&self, destination: &Destination, decision: Decision) {
@@ -266,7 +306,23 @@ mod tests {
     fn decide(session: &Session, rules: &RuleStore, host: &str) -> Decision {
         let network = session.bounded(&session.permissions).network;
         let destination = Destination { host: host.parse().unwrap(), protocol: NetworkProtocol::Https, port: 443 };
+        if session.network_bound().forbids(&destination) {
+            return Decision::Forbidden;
+        }
         Rules::new(network, named_rules(rules, session)).decide(&destination, &LocalNetworks::default()).decision
+    }
+
+    fn connections(approver: &Arc<Says>, saved: &std::path::Path) -> Connections {
+        Connections {
+            approvals: Arc::new(Approvals::new(Arc::clone(approver) as Arc<dyn Approver>)),
+            rules: Arc::new(RuleStore::default().saving_to(saved.to_owned())),
+            trail: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() }
+                .begin(&"t".parse().unwrap(), &"r".parse().unwrap()),
+            ask: AskForApproval::OnRequest,
+            answers: Arc::default(),
+            questions: Arc::default(),
+            sandbox: Arc::new(stockade_sandboxing::Bare),
+        }
     }
 
     /// Answers as it is told, and counts.
@@ -304,19 +360,11 @@ mod tests {
             [((|_: &ApprovalRequest| ReviewDecision::ApprovedForSession) as fn(&_) -> _, true), (amended, false)]
         {
             let approver = Arc::new(Says(says, AtomicUsize::new(0)));
-            let connections = Connections {
-                approvals: Arc::new(Approvals::new(Arc::clone(&approver) as Arc<dyn Approver>)),
-                rules: Arc::new(RuleStore::default().saving_to(saved.path().to_owned())),
-                trail: AuditLog { sink: Arc::new(NoAudit), demand: AuditDemand::default() }
-                    .begin(&"t".parse().unwrap(), &"r".parse().unwrap()),
-                ask: AskForApproval::OnRequest,
-                answers: Arc::default(),
-                questions: Arc::default(),
-                sandbox: Arc::new(stockade_sandboxing::Bare),
-            };
+            let connections = connections(&approver, saved.path());
             let attempt = || async {
                 let rules = Rules::new(hosts(&[]), Vec::new());
-                let gate = connections.gate_with(rules, &Clock::new(), Arc::new(Names), Arc::new(()));
+                let bound = NetworkBound::default();
+                let gate = connections.gate_with(rules, bound, &Clock::new(), Arc::new(Names), Arc::new(()));
                 let (host, protocol) = ("a.test".parse().unwrap(), Some(NetworkProtocol::Https));
                 gate.admit(Attempt { host, port: 443, protocol, pid: None, program: None }).await.is_ok()
             };
@@ -327,6 +375,90 @@ mod tests {
             assert_eq!(attempt().await, admits);
             assert_eq!(approver.1.load(Ordering::Relaxed), 2);
         }
+    }
+
+    /// Collects denials and the sources of decisions.
+    #[derive(Default)]
+    struct Seen(std::sync::Mutex<(Vec<Violation>, Vec<DecisionSource>)>);
+
+    impl Records for Seen {
+        fn decided(&self, event: AuditEvent) -> Result<(), NotRecorded> {
+            if let AuditEvent::Connected { source, .. } = event {
+                self.0.lock().unwrap().1.push(source);
+            }
+            Ok(())
+        }
+
+        fn denied(&self, violation: Violation) {
+            self.0.lock().unwrap().0.push(violation);
+        }
+    }
+
+    /// Beyond the administrator's hosts no question is asked, an earlier yes does not count, nothing is saved, and no
+    /// amendment is proposed.
+    #[tokio::test]
+    async fn no_answer_exceeds_the_maximum() {
+        let saved = tempfile::NamedTempFile::new().unwrap();
+        let always = |request: &ApprovalRequest| {
+            let is_grant = |decision: &&ReviewDecision| {
+                matches!(decision, ReviewDecision::NetworkPolicyAmendment { network_policy_amendment: amendment }
+                    if amendment.action == NetworkPolicyRuleAction::Allow)
+            };
+            request.available_decisions.iter().find(is_grant).unwrap().clone()
+        };
+        let mut bounded = session(SandboxPolicy::workspace_write(), hosts(&[]));
+        let network = hosts(&[("*.corp.test", Decision::Allow)]);
+        bounded.maximum = Some(Permissions { network, ..bounded.permissions.clone() });
+        for says in [
+            (|_: &ApprovalRequest| ReviewDecision::Approved) as fn(&_) -> _,
+            |_| ReviewDecision::ApprovedForSession,
+            always,
+        ] {
+            for ask in [AskForApproval::OnRequest, AskForApproval::Never] {
+                let approver = Arc::new(Says(says, AtomicUsize::new(0)));
+                let connections = Connections { ask, ..connections(&approver, saved.path()) };
+                let seen = Arc::new(Seen::default());
+                let attempt = async |host: &str| {
+                    let rules = Rules::new(bounded.held_network(&hosts(&[])), Vec::new());
+                    let records = Arc::clone(&seen) as Arc<dyn Records>;
+                    let bound = bounded.network_bound();
+                    let gate = connections.gate_with(rules, bound, &Clock::new(), Arc::new(Names), records);
+                    let (host, protocol) = (host.parse().unwrap(), Some(NetworkProtocol::Https));
+                    gate.admit(Attempt { host, port: 443, protocol, pid: None, program: None }).await.is_ok()
+                };
+                let remembered =
+                    Destination { host: "old.test".parse().unwrap(), protocol: NetworkProtocol::Https, port: 443 };
+                connections.approvals.memory.remember_destination(&remembered, Decision::Allow);
+                for host in ["evil.test", "old.test", "corp.test", "93.184.216.34"] {
+                    assert!(!attempt(host).await, "{host}");
+                }
+                assert_eq!(approver.1.load(Ordering::Relaxed), 0);
+                {
+                    let (denied, sources) = &*seen.0.lock().unwrap();
+                    assert_eq!((denied.len(), sources.len()), (4, 4));
+                    let is_named = |rule: &Option<DenyingRule>| matches!(rule, Some(DenyingRule::Layer { reason }) if reason == BEYOND_MAXIMUM);
+                    assert!(denied.iter().all(|denied| denied.amendment.is_none() && is_named(&denied.rule)));
+                    let maximum = DecisionSource::Rule(String::from("the administrator's maximum"));
+                    assert!(sources.iter().all(|source| *source == maximum), "{sources:?}");
+                }
+                let asks = ask != AskForApproval::Never;
+                assert_eq!(attempt("git.corp.test").await, asks);
+                assert_eq!(approver.1.load(Ordering::Relaxed), usize::from(asks));
+            }
+        }
+        let rules = std::fs::read_to_string(saved.path()).unwrap();
+        assert!(rules.contains("git.corp.test") && !rules.contains("evil.test"), "{rules}");
+    }
+
+    /// Whatever intersects with a bound by name leaves nothing that could be asked for.
+    #[test]
+    fn a_bound_without_hosts_allows_none() {
+        let mut session = session(SandboxPolicy::workspace_write(), hosts(&[]));
+        let network = hosts(&[("*.corp.test", Decision::Allow)]);
+        session.maximum = Some(Permissions { network, ..session.permissions.clone() });
+        let request = Permissions { network: hosts(&[]), ..session.permissions.clone() };
+        session.maximum = Some(session.bounded(&request));
+        assert_eq!(decide(&session, &rules(""), "evil.test"), Decision::Forbidden);
     }
 
     /// Only an unset network is asked for, and only if a denial leads to a question.
@@ -371,7 +503,9 @@ mod tests {
         session.maximum = Some(Permissions { network, ..session.permissions.clone() });
         assert_eq!(decide(&session, &allowing("git.corp.test"), "git.corp.test"), Decision::Allow);
         assert_eq!(decide(&session, &allowing("bad.corp.test"), "bad.corp.test"), Decision::Forbidden);
-        assert_eq!(decide(&session, &allowing("evil.test"), "evil.test"), Decision::Prompt);
+        assert_eq!(decide(&session, &rules(""), "git.corp.test"), Decision::Prompt);
+        assert_eq!(decide(&session, &allowing("evil.test"), "evil.test"), Decision::Forbidden);
+        assert_eq!(decide(&session, &rules(""), "evil.test"), Decision::Forbidden);
         assert_eq!(decide(&session, &allowing("169.254.169.254"), "169.254.169.254"), Decision::Forbidden);
         assert_eq!(decide(&session, &asking, "169.254.169.254"), Decision::Forbidden);
     }

@@ -236,6 +236,11 @@ impl Orchestrator {
         let protocol = protocol.unwrap_or_else(|| rules.protocol(host, port));
         let destination = Destination { host: host.clone(), protocol, port };
         let ruling = rules.decide(&destination, &LocalNetworks::now());
+        // Beyond the maximum nothing is asked.
+        if ruling.decision == Decision::Prompt && session.network_bound().forbids(&destination) {
+            let rule = Some(String::from("the administrator's maximum"));
+            return HostExplanation { destination, decision: Decision::Forbidden, rule };
+        }
         HostExplanation { destination, decision: ruling.decision, rule: ruling.rule.map(|named| named.origin) }
     }
 }

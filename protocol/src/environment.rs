@@ -93,10 +93,18 @@ impl EnvironmentPolicy {
         merged
     }
 
-    /// Keeps an inherited variable only if both do. Variables that the bound sets are set.
+    /// Whether this policy, as an upper bound, lets another one set a variable of this name. What it excludes is neither
+    /// inherited nor set.
+    pub fn lets_set(&self, name: &VariableName) -> bool {
+        let is_excluded = self.exclude.iter().any(|pattern| pattern.matches(name.as_str()));
+        !is_excluded && self.includes(name.as_str())
+    }
+
+    /// Keeps an inherited variable only if both do, and a set one only if the bound does not exclude it. Variables that
+    /// the bound sets are set.
     pub fn intersect(&self, bound: &Self) -> Self {
-        let mut set = self.set.clone();
-        set.extend(bound.set.clone());
+        let own = self.set.iter().filter(|(name, _)| bound.lets_set(name));
+        let set = own.chain(&bound.set).map(|(name, value)| (name.clone(), value.clone())).collect();
         Self {
             inherit: self.inherit.min(bound.inherit),
             ignore_default_excludes: self.ignore_default_excludes && bound.ignore_default_excludes,
@@ -132,6 +140,23 @@ mod tests {
         let set = BTreeMap::from([("API_TOKEN".parse().unwrap(), String::from("x"))]);
         let policy = EnvironmentPolicy { inherit: EnvironmentInherit::None, set, ..EnvironmentPolicy::default() };
         assert_eq!(names(&policy, &["PATH"]), ["API_TOKEN"]);
+    }
+
+    /// No flag, setting, profile or approval sets what a bound excludes, unless the bound itself does.
+    #[test]
+    fn a_bound_excludes_variables_that_are_set() {
+        let set = |names: &[&str]| EnvironmentPolicy {
+            set: names.iter().map(|name| (name.parse().unwrap(), String::from("x"))).collect(),
+            ..EnvironmentPolicy::default()
+        };
+        let bound = EnvironmentPolicy { exclude: ["CORP_*".parse().unwrap()].into(), ..set(&["CORP_PROXY"]) };
+        let asked = set(&["CORP_REGION", "LANG"]);
+        assert_eq!(names(&asked.intersect(&bound), &["CORP_KEEP", "PATH"]), ["CORP_PROXY", "LANG", "PATH"]);
+        let merged = asked.intersect(&bound).merge(&set(&["CORP_REGION"]));
+        assert_eq!(names(&merged.intersect(&bound), &[]), ["CORP_PROXY", "LANG"]);
+        // A policy's own exclusions are about what is inherited.
+        let own = EnvironmentPolicy { exclude: ["LANG".parse().unwrap()].into(), ..set(&["LANG"]) };
+        assert_eq!(names(&own.intersect(&EnvironmentPolicy::default()), &["LANG"]), ["LANG"]);
     }
 
     #[test]
