@@ -24,10 +24,12 @@ extern "C" fn main() -> ! {
     // What the caller has its programs ignore, such as `nohup`, this one ignores, too.
     let ignored = sys::ignored_signals() | sys::bit(SIGCHLD);
     sys::block_signals(u64::MAX);
+    // The program starts once the socket is given out. Until then its terminal has the modes that the caller's had.
+    let own = sys::ask_for(wire::ASKS_FOR_TERMINAL).ok().map(|own| (own, sys::modes(own)));
     let (Ok(socket), Ok(signals)) = (sys::ask_for(wire::ASKS_FOR_SOCKET), sys::signal_file(!ignored)) else {
         sys::exit(wire::LOST)
     };
-    let mut terminal = sys::ask_for(wire::ASKS_FOR_TERMINAL).ok().and_then(|own| Terminal::new(own, socket));
+    let mut terminal = own.and_then(|(own, before)| Terminal::new(own, before, socket));
     loop {
         let (ended, signalled) = match &mut terminal {
             Some(terminal) => terminal.wait_for(socket, signals),
@@ -58,7 +60,7 @@ fn pass_on(socket: usize, signals: usize, terminal: &mut Option<Terminal>) {
         }
     }
     let is_stop = matches!(signal, SIGTSTP | SIGTTIN | SIGTTOU);
-    sys::write(socket, &[if is_stop { SIGTSTP } else { signal } as u8]);
+    sys::send(socket, if is_stop { SIGTSTP } else { signal } as u8);
     if is_stop {
         if let Some(terminal) = terminal {
             terminal.restore();
@@ -70,7 +72,7 @@ fn pass_on(socket: usize, signals: usize, terminal: &mut Option<Terminal>) {
 /// Ends as the program has ended.
 fn end(socket: usize) -> ! {
     let mut message = [0; wire::END];
-    if sys::read(socket, &mut message) != Some(wire::END) {
+    if sys::read(socket, &mut message) != Ok(wire::END) {
         sys::exit(wire::LOST);
     }
     let [a, b, c, d, e, f, g, h] = message;

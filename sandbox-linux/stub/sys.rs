@@ -34,9 +34,12 @@ const EXIT_GROUP: usize = if cfg!(target_arch = "x86_64") { 231 } else { 94 };
 const SIGNALFD4: usize = if cfg!(target_arch = "x86_64") { 289 } else { 74 };
 
 const EINTR: isize = -4;
+pub(crate) const EAGAIN: isize = -11;
 /// The bytes of a set of signals.
 const SET: usize = 8;
 const MOST_SIGNALS: u32 = 64;
+/// How long room for output is waited for after the program has ended, in milliseconds.
+const LONGEST_WRITE: u64 = 5000;
 
 /// Makes a system call with up to five arguments.
 fn call(number: usize, [a, b, c, d, e]: [usize; 5]) -> isize {
@@ -98,6 +101,7 @@ pub(crate) struct Poll {
 impl Poll {
     const READABLE: i16 = 1;
     const WRITABLE: i16 = 4;
+    const HUNG_UP: i16 = 0x10;
 
     pub(crate) fn readable(file: usize) -> Self {
         Self { file: file as i32, events: Self::READABLE, happened: 0 }
@@ -107,12 +111,25 @@ impl Poll {
         Self { file: file as i32, events: Self::READABLE | Self::WRITABLE, happened: 0 }
     }
 
+    fn writable(file: usize) -> Self {
+        Self { file: file as i32, events: Self::WRITABLE, happened: 0 }
+    }
+
+    /// Waits only for its other end to be closed.
+    fn closed(file: usize) -> Self {
+        Self { file: file as i32, events: 0, happened: 0 }
+    }
+
     pub(crate) fn nothing() -> Self {
         Self { file: -1, events: 0, happened: 0 }
     }
 
     pub(crate) fn has_happened(&self) -> bool {
         self.happened != 0
+    }
+
+    pub(crate) fn is_hung_up(&self) -> bool {
+        self.happened & Self::HUNG_UP != 0
     }
 }
 
@@ -144,30 +161,54 @@ pub(crate) fn next_signal(signals: usize) -> Option<(u32, bool)> {
     (read == size_of_val(&info) as isize).then_some((info[0], info[2] == FROM_KERNEL))
 }
 
-/// Writes what fits, and tells how much that was. A library that is gone is noticed by the next wait.
-pub(crate) fn write(file: usize, bytes: &[u8]) -> usize {
+/// Writes what fits, and tells how much that was, or the error.
+pub(crate) fn write(file: usize, bytes: &[u8]) -> Result<usize, isize> {
     loop {
         match call(nr::WRITE, [file, bytes.as_ptr() as usize, bytes.len(), 0, 0]) {
             EINTR => {}
-            written => return usize::try_from(written).unwrap_or_default(),
+            written => return usize::try_from(written).map_err(|_| written),
         }
     }
 }
 
-pub(crate) fn write_all(file: usize, mut bytes: &[u8]) {
+/// Sends one byte. A library that is gone is noticed by the next wait.
+pub(crate) fn send(socket: usize, byte: u8) {
+    write(socket, &[byte]).ok();
+}
+
+/// Writes everything, unless the file is gone. The caller may have made it one that never waits (`O_NONBLOCK`); then room
+/// is waited for here ([`has_room`]).
+pub(crate) fn write_all(file: usize, mut bytes: &[u8], socket: usize) {
     while !bytes.is_empty() {
         match write(file, bytes) {
-            0 => return,
-            written => bytes = bytes.get(written..).unwrap_or_default(),
+            Ok(written @ 1..) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(EAGAIN) if has_room(file, socket) => {}
+            Ok(_) | Err(_) => return,
         }
     }
 }
 
-pub(crate) fn read(file: usize, bytes: &mut [u8]) -> Option<usize> {
+/// Waits until a file can be written: as long as the library has the other end of `socket` open, which it closes when the
+/// program has ended, and for a limited time from then on.
+fn has_room(file: usize, socket: usize) -> bool {
+    let mut files = [Poll::writable(file), Poll::closed(socket)];
+    if poll(&mut files, None).is_err() {
+        return false;
+    }
+    let [room, end] = files;
+    if room.has_happened() || !end.has_happened() {
+        return true;
+    }
+    let mut files = [Poll::writable(file)];
+    poll(&mut files, Some(LONGEST_WRITE)).is_ok() && files[0].has_happened()
+}
+
+/// Reads what there is, and tells how much that was, or the error.
+pub(crate) fn read(file: usize, bytes: &mut [u8]) -> Result<usize, isize> {
     loop {
         match call(nr::READ, [file, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0]) {
             EINTR => {}
-            read => return usize::try_from(read).ok(),
+            read => return usize::try_from(read).map_err(|_| read),
         }
     }
 }

@@ -9,7 +9,7 @@
 //!   it has the program's modes.
 //! - A signal key is given to the program's terminal, which has it signal the program's own foreground group.
 
-use crate::sys::{self, Modes, Poll};
+use crate::sys::{self, EAGAIN, Modes, Poll};
 use crate::wire;
 
 const INPUT: usize = 0;
@@ -43,14 +43,23 @@ pub(crate) struct Terminal {
     pending_to: usize,
     /// A carriage return at the end of what was read, before which it is not known whether a new line follows.
     holds_return: bool,
+    /// Whether the caller's terminal has no more keys.
     is_closed: bool,
+    /// Whether no process had the program's terminal open at the last look. One may open it again (`/dev/tty`).
+    is_unused: bool,
 }
 
 impl Terminal {
-    pub(crate) fn new(own: usize, socket: usize) -> Option<Self> {
-        let is_whole = sys::modes(INPUT).is_some() && sys::modes(OUTPUT).is_some();
-        let (callers, keys) = if is_whole { (INPUT, Keys::All) } else { (ERRORS, Keys::WhenModesDiffer) };
-        let before = sys::modes(callers)?;
+    /// `before` are the modes that the caller's terminal had before any stub changed them.
+    pub(crate) fn new(own: usize, before: Option<Modes>, socket: usize) -> Option<Self> {
+        let mut streams = [0];
+        sys::read(socket, &mut streams).ok()?;
+        let (callers, keys) = match streams {
+            [wire::INPUT_AND_OUTPUT] => (INPUT, Keys::All),
+            [wire::ERRORS] => (ERRORS, Keys::WhenModesDiffer),
+            _ => return None,
+        };
+        let before = before?.on_line_of(&sys::modes(callers)?);
         let terminal = Self {
             own,
             callers,
@@ -63,6 +72,7 @@ impl Terminal {
             pending_to: 0,
             holds_return: false,
             is_closed: false,
+            is_unused: false,
         };
         terminal.resize();
         Some(terminal)
@@ -71,10 +81,16 @@ impl Terminal {
     /// Waits until something can be read, passes it on, and tells whether the two descriptors can be read.
     pub(crate) fn wait_for(&mut self, first: usize, second: usize) -> (bool, bool) {
         let reads_keys = self.adapt() && self.pending_from == self.pending_to && !self.is_closed;
+        let has_keys = self.pending_from < self.pending_to;
         let mut files = [
             Poll::readable(first),
             Poll::readable(second),
-            if self.pending_from < self.pending_to { Poll::both(self.own) } else { Poll::readable(self.own) },
+            match core::mem::take(&mut self.is_unused) {
+                // It would be ready at once, as long as no process opens it.
+                true => Poll::nothing(),
+                false if has_keys => Poll::both(self.own),
+                false => Poll::readable(self.own),
+            },
             if reads_keys { Poll::readable(self.callers) } else { Poll::nothing() },
         ];
         let found = sys::poll(&mut files, Some(BETWEEN_LOOKS));
@@ -83,7 +99,7 @@ impl Terminal {
             return (true, false);
         }
         if own.has_happened() {
-            self.pass_output();
+            self.is_unused = !self.pass_output() && own.is_hung_up();
             self.pass_keys();
         }
         if keys.has_happened() {
@@ -102,8 +118,10 @@ impl Terminal {
             return false;
         }
         let wanted = self.before.passing_on_for(&own);
-        if self.set != Some(wanted) {
-            sys::write(self.socket, &[wire::MODES_CHANGED]);
+        // By another stub of the job that has ended, or by a shell while this process was stopped.
+        let is_set_back = wanted != self.before && sys::modes(self.callers) == Some(self.before);
+        if self.set != Some(wanted) || is_set_back {
+            sys::send(self.socket, wire::MODES_CHANGED);
             sys::set_modes(self.callers, &wanted);
             self.set = Some(wanted);
         }
@@ -116,7 +134,7 @@ impl Terminal {
             if sys::is_foreground(self.callers) {
                 sys::set_modes(self.callers, &self.before);
             }
-            sys::write(self.socket, &[wire::MODES_RESTORED]);
+            sys::send(self.socket, wire::MODES_RESTORED);
         }
     }
 
@@ -129,7 +147,7 @@ impl Terminal {
     pub(crate) fn press(&mut self, signal: u32) -> bool {
         let key = sys::modes(self.own).and_then(|modes| modes.key_of(signal));
         if let Some(key) = key {
-            sys::write(self.own, &[key]);
+            sys::send(self.own, key);
         }
         key.is_some()
     }
@@ -141,8 +159,12 @@ impl Terminal {
 
     fn read_keys(&mut self) {
         match sys::read(self.callers, &mut self.pending) {
-            Some(count @ 1..) => (self.pending_from, self.pending_to) = (0, count),
-            Some(_) | None => self.is_closed = true,
+            Ok(count @ 1..) => (self.pending_from, self.pending_to) = (0, count),
+            // Another process has read them.
+            Err(EAGAIN) => {}
+            // The job was moved to the background meanwhile.
+            Err(_) if !sys::is_foreground(self.callers) => {}
+            Ok(_) | Err(_) => self.is_closed = true,
         }
         self.pass_keys();
     }
@@ -151,19 +173,18 @@ impl Terminal {
     fn pass_keys(&mut self) {
         let Some(rest) = self.pending.get(self.pending_from..self.pending_to) else { return };
         if !rest.is_empty() {
-            self.pending_from += sys::write(self.own, rest);
+            self.pending_from += sys::write(self.own, rest).unwrap_or_default();
         }
     }
 
     fn pass_output(&mut self) -> bool {
         let mut output = [0; 4096];
-        let Some(count @ 1..) = sys::read(self.own, &mut output) else { return false };
-        let callers = if self.callers == INPUT { OUTPUT } else { ERRORS };
+        let Ok(count @ 1..) = sys::read(self.own, &mut output) else { return false };
         let translates = sys::modes(self.own).is_some_and(|modes| modes.translates_output());
         let bytes = output.get(..count).unwrap_or_default();
         if !translates {
-            self.end_line(callers);
-            sys::write_all(callers, bytes);
+            self.end_line();
+            self.show(bytes);
             return true;
         }
         // The program's terminal has put a return before each new line, and the caller's does so again.
@@ -172,23 +193,29 @@ impl Terminal {
             if self.holds_return {
                 self.holds_return = false;
                 if *byte != b'\n' {
-                    sys::write_all(callers, b"\r");
+                    self.show(b"\r");
                 }
             }
             if *byte == b'\r' {
-                sys::write_all(callers, bytes.get(from..at).unwrap_or_default());
+                self.show(bytes.get(from..at).unwrap_or_default());
                 (from, self.holds_return) = (at + 1, true);
             }
         }
-        sys::write_all(callers, bytes.get(from..).unwrap_or_default());
+        self.show(bytes.get(from..).unwrap_or_default());
         true
     }
 
     /// Writes a return that was held back.
-    fn end_line(&mut self, callers: usize) {
+    fn end_line(&mut self) {
         if core::mem::take(&mut self.holds_return) {
-            sys::write_all(callers, b"\r");
+            self.show(b"\r");
         }
+    }
+
+    /// Writes to the caller's terminal.
+    fn show(&self, bytes: &[u8]) {
+        let stream = if self.callers == INPUT { OUTPUT } else { ERRORS };
+        sys::write_all(stream, bytes, self.socket);
     }
 
     /// Passes on what the program wrote last, and gives the caller's terminal its modes back.
@@ -201,7 +228,7 @@ impl Terminal {
                 break;
             }
         }
-        self.end_line(if self.callers == INPUT { OUTPUT } else { ERRORS });
+        self.end_line();
         self.restore();
     }
 }

@@ -4,9 +4,9 @@
 //! 1. A descriptor of the stub is put into the caller, whose call waits, and the caller's registers are set so that it
 //!    executes that ([`trace`](crate::sys::trace)). Not a byte of its memory is written. That call is notified, too,
 //!    and let through: only the thread that was redirected, and only with the stub's own file, is taken for it.
-//! 2. The stub asks for a socket by a call that is answered with one. So no descriptor of it is ever in the caller,
-//!    where another thread could pass it on by a fork.
-//! 3. While it asks, its standard streams and its mask are copied. The program is started with those.
+//! 2. The stub asks for the other end of the program's terminal, and for a socket, by calls that are answered with them.
+//!    So no descriptor of those is ever in the caller, where another thread could pass it on by a fork.
+//! 3. While it asks, its standard streams and its mask are copied. The program is started with those, after both answers.
 //! 4. A thread passes on what the stub sends, and tells it the end. A stub that ends takes its program with it.
 //!
 //! A caller that gets around any of this gets around a stub that has no rights: the program was copied before.
@@ -16,7 +16,7 @@ mod terminal;
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use stockade_protocol::Umask;
 use stockade_sandboxing::{DirectoryIdentity, ElsewhereStart, Running, SpawnError, Stdio, Streams, WaitStatus};
 
-use self::terminal::{Before, OtherEnd, own_terminal};
+use self::terminal::{Before, CallersTerminals, own_terminal};
 use crate::launch::stub_file;
 use crate::stub_wire as wire;
 use crate::supervisor::{Caller, group_of};
@@ -56,6 +56,7 @@ pub(super) struct Redirections {
     listener: Arc<OwnedFd>,
     awaited: Arc<Mutex<Vec<Awaited>>>,
     count: Arc<AtomicUsize>,
+    terminals: CallersTerminals,
 }
 
 /// A stub that is to be executed next.
@@ -81,7 +82,12 @@ enum Failed {
 
 impl Redirections {
     pub(super) fn new(listener: &Arc<OwnedFd>) -> Self {
-        Self { listener: Arc::clone(listener), awaited: Arc::default(), count: Arc::default() }
+        Self {
+            listener: Arc::clone(listener),
+            awaited: Arc::default(),
+            count: Arc::default(),
+            terminals: CallersTerminals::default(),
+        }
     }
 
     /// Takes a call that is part of a redirection.
@@ -171,22 +177,44 @@ impl Redirections {
             return start.impossible(String::from("its caller has ended, or could not execute the stub in its place"));
         };
         match start.start(stdio, umask, directory) {
-            Ok(running) => relay(&socket, running, before.as_ref()),
+            Ok(running) => relay(&socket, running, before.as_deref()),
             Err(error) => tell(&socket, of_failure(&error)),
+        }
+        if before.is_some() {
+            // Until it has ended, the modes of its caller's terminal may be those that it has set.
+            await_end(socket);
         }
     }
 
-    /// Answers both questions of the stub: for its socket, and for the other end of a terminal.
+    /// Answers both questions of the stub: for the other end of a terminal, and for its socket. Before the first answer, what
+    /// the stub has is copied.
     fn answer_questions(&self, asks: &Receiver<Notification>, process: i32) -> Option<Answered> {
-        let (answered, other_end) = self.answer(&question(asks, process)?).ok()?;
+        let first = question(asks, process)?;
+        let caller = Caller::new(first.thread).ok()?;
+        let mut streams = [0, 1, 2].map(|number| caller.file(number).ok());
+        let own = own_terminal(first.thread, &mut streams, &self.terminals);
+        let umask = umask_of(first.thread);
+        // Only if it is the process that asked does an answer succeed.
+        self.answer(&first, own.as_ref().map(|own| own.other_end.as_fd())).ok()?;
         let second = question(asks, process)?;
-        let done = match other_end {
-            Some(OtherEnd(end)) => {
-                notify::answer_with_descriptor(self.listener.as_fd(), second.id, end.as_fd(), CloseOnExec::Yes)
-            }
-            None => notify::answer(self.listener.as_fd(), second.id, libc::ENOTTY),
-        };
-        done.ok().map(|()| answered)
+        let (mut socket, theirs) = UnixStream::pair().ok()?;
+        if let Some(own) = &own {
+            socket.write_all(&[own.streams]).ok()?;
+        }
+        self.answer(&second, Some(theirs.as_fd())).ok()?;
+        let [stdin, stdout, stderr] = streams.map(|stream| stream.map_or(Streams::Null, Streams::To));
+        let stdio = Stdio { stdin, stdout, stderr, controlling_terminal: own.is_some() };
+        Some(Answered { socket, stdio, umask, before: own.map(|own| own.before) })
+    }
+
+    /// Answers a question with a descriptor, or that there is none. A stub that can't have it is told, and does not wait.
+    fn answer(&self, question: &Notification, given: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let refuse = || notify::answer(self.listener.as_fd(), question.id, libc::ENOTTY);
+        let Some(given) = given else { return refuse() };
+        notify::answer_with_descriptor(self.listener.as_fd(), question.id, given, CloseOnExec::Yes).inspect_err(|_| {
+            // A process that is gone has no call that waits.
+            refuse().ok();
+        })
     }
 
     /// Has the caller execute the stub. What comes back is told when the stub asks for its socket, and its process.
@@ -233,21 +261,6 @@ impl Redirections {
     fn forget(&self, thread: i32) {
         self.awaited().retain(|found| found.thread != thread);
     }
-
-    /// Copies what the stub has, and answers it with its socket.
-    fn answer(&self, question: &Notification) -> io::Result<(Answered, Option<OtherEnd>)> {
-        let caller = Caller::new(question.thread)?;
-        let mut streams = [0, 1, 2].map(|number| caller.file(number).ok());
-        let own = own_terminal(question.thread, &mut streams);
-        let (other_end, before) = own.unzip();
-        let umask = umask_of(question.thread);
-        let (socket, theirs) = UnixStream::pair()?;
-        // Only if it is the process that asked does this succeed.
-        notify::answer_with_descriptor(self.listener.as_fd(), question.id, theirs.as_fd(), CloseOnExec::Yes)?;
-        let [stdin, stdout, stderr] = streams.map(|stream| stream.map_or(Streams::Null, Streams::To));
-        let stdio = Stdio { stdin, stdout, stderr, controlling_terminal: before.is_some() };
-        Ok((Answered { socket, stdio, umask, before }, other_end))
-    }
 }
 
 /// What a program is started with, and how its stub is spoken to.
@@ -256,7 +269,7 @@ struct Answered {
     stdio: Stdio,
     umask: Option<Umask>,
     /// The caller's terminal, if the program has one of its own.
-    before: Option<Before>,
+    before: Option<Arc<Before>>,
 }
 
 /// The question of the stub that this process executes, unless it is gone before.
@@ -323,6 +336,12 @@ fn relay(socket: &UnixStream, mut running: Box<dyn Running>, before: Option<&Bef
     running.wait(Some(LONGEST_END)).ok();
     drop(running);
     tell(socket, WaitStatus::Signaled(libc::SIGKILL));
+}
+
+/// Waits until the stub has ended, for a limited time: it may be stopped.
+fn await_end(mut socket: UnixStream) {
+    socket.set_read_timeout(Some(LONGEST_END)).ok();
+    while socket.read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
 }
 
 /// How a program ends that could not be started, as a shell tells it.

@@ -33,9 +33,10 @@ impl Console {
             Streams::Inherit => name(own),
             Streams::To(terminal) => name(terminal.as_fd()),
         };
-        let name = stream(&stdio.stdin, rustix::stdio::stdin())
-            .or_else(|| stream(&stdio.stdout, rustix::stdio::stdout()))
-            .or_else(|| stream(&stdio.stderr, rustix::stdio::stderr()))?;
+        let input = stream(&stdio.stdin, rustix::stdio::stdin());
+        let output = stream(&stdio.stdout, rustix::stdio::stdout());
+        let errors = stream(&stdio.stderr, rustix::stdio::stderr());
+        let name = controlling(input, output, errors)?;
         // Only a pseudo-terminal: the machine's console is not for a sandbox.
         let path = AbsPath::parse(name.into_bytes()).ok()?;
         path.to_string().starts_with("/dev/pts/").then_some(Self(path))
@@ -60,6 +61,13 @@ impl Console {
         steps.splice(beside.sealed..beside.sealed, copied);
         Some(steps)
     }
+}
+
+/// The stream that becomes the controlling terminal. A stream that is the controlling terminal of another session can't: of
+/// a program that runs elsewhere in a pipeline (ADR 0076), standard input may be its caller's, and only standard error is
+/// its own.
+fn controlling<T: PartialEq>(input: Option<T>, output: Option<T>, errors: Option<T>) -> Option<T> {
+    if input == output { input.or(errors) } else { errors.or(input).or(output) }
 }
 
 /// The steps of a view for `/dev/tty`, and the paths for the console.
@@ -109,6 +117,22 @@ mod tests {
     use super::*;
     use crate::plan::view;
     use stockade_sandboxing::{FakeHost, rules};
+
+    #[test]
+    fn it_is_the_terminal_that_the_program_can_control() {
+        let own = Some("own");
+        for streams in [[own, own, own], [own, own, None], [own, own, Some("other")], [None, None, own]] {
+            let [input, output, errors] = streams;
+            assert_eq!(controlling(input, output, errors), own, "{streams:?}");
+        }
+        for streams in
+            [[Some("callers"), None, own], [None, Some("callers"), own], [own, None, None], [None, own, None]]
+        {
+            let [input, output, errors] = streams;
+            assert_eq!(controlling(input, output, errors), own, "{streams:?}");
+        }
+        assert_eq!(controlling::<&str>(None, None, None), None);
+    }
 
     /// On the host's root and on an empty one, every step finds what it needs.
     #[test]

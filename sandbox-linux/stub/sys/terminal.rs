@@ -67,6 +67,12 @@ impl Modes {
         (key != 0).then_some(key)
     }
 
+    /// These modes for a terminal of another kind: speed and parity of a serial line stay, of which a pseudo-terminal has
+    /// none.
+    pub(crate) fn on_line_of(&self, other: &Self) -> Self {
+        Self { control: other.control, line: other.line, ..*self }
+    }
+
     /// These modes for a terminal that passes keys on to another one with the modes `own`.
     pub(crate) fn passing_on_for(&self, own: &Self) -> Self {
         let mut modes = *self;
