@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use stockade::workspace::{existing_directory, file_target};
 use stockade::{Error, Stockade};
-use stockade_config::{DevicePath, Layer};
+use stockade_config::{DevicePath, Layer, NoDevice};
 use stockade_core::{Fixed, ShellRuntime};
-use stockade_protocol::{AbsPath, AskForApproval, EscalationExecution, ExecRequest, HostRule};
+use stockade_protocol::{AbsPath, AskForApproval, EscalationExecution, ExecRequest, HostRule, Invalid};
 use stockade_sandboxing::written_path;
 #[cfg(unix)]
 use stockade_sandboxing::{BrokenPipes, ProcessSettings};
@@ -213,8 +213,12 @@ const LINGER_MS: u64 = 30 * 60 * 1000;
 
 /// The devices of the command line.
 fn devices(nodes: &[PathBuf], here: &AbsPath) -> Result<Option<Vec<DevicePath>>, Failure> {
-    let devices: Result<Vec<_>, Failure> =
-        nodes.iter().map(|node| Ok(DevicePath::new(written_path(here, node)?)?)).collect();
+    let device = |node: &PathBuf| match written_path(here, node) {
+        // The path it leads to need not be a device.
+        Err(Invalid::ParentOfLink { path, .. }) => Err(Failure::from(NoDevice::written_as(path))),
+        path => Ok(DevicePath::new(path?)?),
+    };
+    let devices: Result<Vec<_>, Failure> = nodes.iter().map(device).collect();
     Ok(Some(devices?).filter(|devices| !devices.is_empty()))
 }
 

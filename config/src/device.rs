@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use stockade_protocol::AbsPath;
+use stockade_protocol::{AbsPath, RawText};
 
 /// The node of a character or block device below `/dev`.
 ///
@@ -22,7 +22,15 @@ pub struct DevicePath {
     "`{path}` is no node of a device below `/dev` (terminals do not count): name one, such as `/dev/dri/renderD128`"
 )]
 pub struct NoDevice {
-    path: AbsPath,
+    path: RawText,
+}
+
+impl NoDevice {
+    /// For a path that is refused before it is looked up, such as one with `..` behind a link: the path it leads to need not be
+    /// a device, so the remedy is the node's own name.
+    pub fn written_as(path: RawText) -> Self {
+        Self { path }
+    }
 }
 
 impl DevicePath {
@@ -30,7 +38,7 @@ impl DevicePath {
     pub fn new(path: AbsPath) -> Result<Self, NoDevice> {
         match node(&path) {
             Found::Node(node) => Ok(Self { path: node, is_there: true }),
-            Found::Nothing | Found::Other => Err(NoDevice { path }),
+            Found::Nothing | Found::Other => Err(NoDevice { path: path.as_raw().clone() }),
         }
     }
 
@@ -114,6 +122,11 @@ mod tests {
             let refused = device(other).unwrap_err();
             assert!(refused.to_string().starts_with(&format!("`{other}` is no node")), "{refused}");
         }
+        let unresolved = NoDevice::written_as("/dev/fd/../full".into()).to_string();
+        assert!(
+            unresolved.starts_with("`/dev/fd/../full` is no node") && !unresolved.contains("/proc"),
+            "{unresolved}"
+        );
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("/dev/zero", &link).unwrap();

@@ -4,16 +4,18 @@
 //! approval lifts are never asked about: protected names, masks, Stockade's own files, hard denials, and those of an
 //! administrator's maximum. Nor are optional writes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, AuditEvent, EscalationExecution, FileRule, FileRules, Permissions,
-    ProfileAmendment, ReviewDecision, RuleSource, WriteApproval, WriteOperation,
+    ProfileAmendment, RawText, ReviewDecision, RuleSource, WriteApproval, WriteOperation,
 };
-use stockade_sandboxing::{DeniedAct, Repository, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict};
+use stockade_sandboxing::{
+    DeniedAct, Repository, SeenOnce, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict, leads_to, resolve_links,
+};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -52,6 +54,8 @@ struct Shared {
     asks: bool,
     repositories: Vec<Repository>,
     session: Session,
+    /// The home directory, its links followed, as those of denied paths are.
+    home: Option<AbsPath>,
     /// The run's initial grant.
     grant: EscalationExecution,
     /// The enforced rules.
@@ -103,6 +107,7 @@ impl Writes {
             asks,
             repositories,
             session: session.clone(),
+            home: real_home(&session.environment),
             grant: grant.escalation().clone(),
             enforced: enforced.files.clone(),
             approvals: Arc::clone(&connections.approvals),
@@ -204,7 +209,8 @@ impl Shared {
             && self.with(paths).is_some()
     }
 
-    /// The permissions of the run with these paths writable, if nothing denies that.
+    /// The permissions of the run with these paths writable, if nothing denies that. A sandbox with these permissions is
+    /// considered: where a directory above Stockade's own files is missing, it protects that directory, too.
     fn with(&self, paths: &[AbsPath]) -> Option<Box<Permissions>> {
         let granted = locked(&self.granted).clone();
         let more = writable(granted.iter().chain(paths))?;
@@ -215,7 +221,8 @@ impl Shared {
         };
         let execution = EscalationExecution::Permissions(Box::new(more));
         let (permissions, confinement) = approvals::execution(&self.session, &execution).ok()?;
-        let is_granted = |path: &AbsPath| permissions.access(path) == Access::Write;
+        let enforced = resolve_links(&permissions, &SeenOnce::default()).ok()?;
+        let is_granted = |path: &AbsPath| enforced.access(path) == Access::Write;
         (confinement == Confinement::Sandbox && paths.iter().all(is_granted)).then(|| Box::new(permissions))
     }
 
@@ -322,16 +329,8 @@ impl Shared {
         directories
     }
 
-    fn home(&self) -> Option<AbsPath> {
-        self.session.environment.get(&"HOME".into()).and_then(|home| AbsPath::parse(home.clone()).ok())
-    }
-
-    /// Whether every tool has a directory of its own in this one.
     fn is_shared(&self, directory: &AbsPath) -> bool {
-        let below = |home: &AbsPath, shared: &str| {
-            shared.split('/').try_fold(home.clone(), |path, name| path.join(name.as_bytes().to_vec())).ok()
-        };
-        self.home().is_some_and(|home| SHARED.iter().any(|shared| below(&home, shared).as_ref() == Some(directory)))
+        self.home.as_ref().is_some_and(|home| is_shared(home, directory))
     }
 
     /// The cache that contains a path, the directory to be created, or the directory of a file: never an ancestor of
@@ -344,8 +343,7 @@ impl Shared {
         let cache = path.ancestors().skip(1).find(|above| {
             above.parent().is_some_and(|parent| parent.components().last() == Some(b".cache".as_slice()))
         });
-        let home = self.home();
-        let kept: Vec<&AbsPath> = home.iter().chain(&self.session.host.workspace_roots).collect();
+        let kept: Vec<&AbsPath> = self.home.iter().chain(&self.session.host.workspace_roots).collect();
         let is_narrow =
             |directory: &AbsPath| directory.depth() > 1 && !kept.iter().any(|kept| kept.starts_with(directory));
         let is_granted = |directory: &AbsPath| self.with(std::slice::from_ref(directory)).is_some();
@@ -355,6 +353,19 @@ impl Shared {
         let fits = |directory: &AbsPath| is_narrow(directory) && (is_new || !self.is_shared(directory));
         candidates.filter(fits).find(is_granted)
     }
+}
+
+/// The home directory of a session's commands, its links followed.
+fn real_home(environment: &BTreeMap<RawText, RawText>) -> Option<AbsPath> {
+    let home = environment.get(&"HOME".into())?;
+    AbsPath::parse(home.clone()).ok().map(|home| leads_to(&home))
+}
+
+/// Whether every tool has a directory of its own in this one. Such a directory may be a link in the home directory.
+fn is_shared(home: &AbsPath, directory: &AbsPath) -> bool {
+    let below =
+        |shared: &str| shared.split('/').try_fold(home.clone(), |path, name| path.join(name.as_bytes().to_vec())).ok();
+    SHARED.iter().filter_map(|shared| below(shared)).any(|shared| leads_to(&shared) == *directory)
 }
 
 fn writable<'a>(paths: impl Iterator<Item = &'a AbsPath>) -> Option<Permissions> {
@@ -378,5 +389,33 @@ fn operation(act: &DeniedAct) -> Option<WriteOperation> {
         | DeniedAct::Call(_)
         | DeniedAct::UnixSocket
         | DeniedAct::Exceed(_) => None,
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// The paths of denied writes have no links, so those of the home directory and of the directories in it are followed.
+    #[test]
+    fn shared_directories_are_known_behind_links() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = AbsPath::from_path(&directory.path().canonicalize().unwrap()).unwrap();
+        let at = |name: &str| format!("{root}/{name}").parse::<AbsPath>().unwrap();
+        std::fs::create_dir_all(directory.path().join("disk/me/.config/tool")).unwrap();
+        std::fs::create_dir_all(directory.path().join("disk/big")).unwrap();
+        symlink("disk", directory.path().join("home")).unwrap();
+        symlink("../big", directory.path().join("disk/me/.cache")).unwrap();
+        let environment = BTreeMap::from([("HOME".into(), at("home/me").as_raw().clone())]);
+        let home = real_home(&environment).unwrap();
+        assert_eq!(home, at("disk/me"));
+        for shared in ["disk/me/.config", "disk/big", "disk/me/.local/share"] {
+            assert!(is_shared(&home, &at(shared)), "{shared}");
+        }
+        for own in ["disk/me/.config/tool", "disk/big/tool", "disk/me", "disk"] {
+            assert!(!is_shared(&home, &at(own)), "{own}");
+        }
     }
 }

@@ -30,16 +30,26 @@ pub fn protect_own_files(permissions: &Permissions, files: &dyn HostFiles) -> Re
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
 }
 
+/// A bound on a link that leads to a place with a bound is not followed again: it may be a link on the way there, such as a link
+/// in the place of `/home`, and what is behind that is not Stockade's own.
 fn places_of_bounds(permissions: &Permissions, files: &dyn HostFiles) -> Vec<FileRule> {
     let bounds = permissions.files.iter().filter(|rule| rule.is_bound());
-    let of_bound = |bound: &FileRule| match &bound.target {
-        FileTarget::Path(path) => {
-            let at = |place| FileRule { target: FileTarget::Path(place), ..bound.clone() };
-            places(path, files).into_iter().map(at).collect()
-        }
-        FileTarget::Glob(_) => Vec::new(),
-    };
-    bounds.flat_map(of_bound).collect()
+    let paths = bounds.filter_map(|bound| match &bound.target {
+        FileTarget::Path(path) => Some((bound, path)),
+        FileTarget::Glob(_) => None,
+    });
+    let ways: Vec<(&FileRule, &AbsPath, LinkedWay)> =
+        paths.map(|(bound, path)| (bound, path, way(path, files))).collect();
+    let bounded: BTreeSet<&AbsPath> = ways.iter().map(|(_, path, _)| *path).collect();
+    let has_end = |way: &&LinkedWay| way.end.as_ref().is_some_and(|end| bounded.contains(end));
+    let on_the_way: BTreeSet<&AbsPath> =
+        ways.iter().map(|(.., way)| way).filter(has_end).flat_map(|way| &way.links).collect();
+    let followed = ways.iter().filter(|(_, path, _)| !on_the_way.contains(path));
+    let places = followed.flat_map(|(bound, _, way)| {
+        let at = |place: &AbsPath| FileRule { target: FileTarget::Path(place.clone()), ..(*bound).clone() };
+        way.links.iter().chain(&way.end).map(at)
+    });
+    places.collect()
 }
 
 /// The bounds of a sandbox: the real locations and, for each missing file, the first missing directory of its path,
@@ -94,12 +104,6 @@ struct LinkedWay {
     links: BTreeSet<AbsPath>,
     /// The final target, unless the links form a loop.
     end: Option<AbsPath>,
-}
-
-/// Every link of a path, and the final target.
-fn places(path: &AbsPath, files: &dyn HostFiles) -> BTreeSet<AbsPath> {
-    let way = way(path, files);
-    way.links.into_iter().chain(way.end).collect()
 }
 
 fn way(path: &AbsPath, files: &dyn HostFiles) -> LinkedWay {
@@ -164,7 +168,8 @@ mod tests {
         fs::create_dir_all(root.join("dots/a/b/stockade")).unwrap();
         let base = AbsPath::from_path(&root).unwrap();
         let shown = |path: &str| -> Vec<String> {
-            let found = places(&base.join(path).unwrap(), &RealFiles);
+            let way = way(&base.join(path).unwrap(), &RealFiles);
+            let found: BTreeSet<AbsPath> = way.links.into_iter().chain(way.end).collect();
             let below = format!("{base}/");
             found.iter().map(|path| path.to_string().replace(&below, "")).collect()
         };
@@ -239,5 +244,34 @@ mod tests {
         assert_eq!(resolved.access(&at("ws/real/own/x")), Access::Read);
         assert_eq!(resolved.access(&at("ws/real/x")), Access::Write);
         assert_eq!(resolved.access(&at("config")), Access::None);
+    }
+
+    /// What is behind a link on the way to Stockade's own files is not Stockade's own, however often bounds are added.
+    #[test]
+    fn a_home_behind_a_link_stays_writable() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("real/ws")).unwrap();
+        fs::create_dir_all(root.join("real/.config/own")).unwrap();
+        fs::create_dir_all(root.join("real/elsewhere")).unwrap();
+        symlink("real", root.join("home")).unwrap();
+        symlink("elsewhere", root.join("real/state")).unwrap();
+        let base = AbsPath::from_path(&root).unwrap();
+        let at = |path: &str| base.join(path).unwrap();
+        let own = |path| FileRule::path(at(path), Access::Read).from_source(RuleSource::OwnFiles);
+        let files = [FileRule::path(at("real"), Access::Write), own("home/.config/own"), own("home/state")];
+        let mut permissions = Permissions { files: FileRules::new(files).unwrap(), ..Permissions::default() };
+        for _ in 0..3 {
+            permissions = protect_own_files(&permissions, &RealFiles).unwrap();
+            let resolved = crate::resolve_links(&permissions, &RealFiles).unwrap();
+            for (path, access) in [
+                ("real/ws/x", Access::Write),
+                ("real/.config/own/x", Access::Read),
+                ("real/state", Access::Read),
+                ("real/elsewhere/x", Access::Read),
+            ] {
+                assert_eq!(resolved.access(&at(path)), access, "{path}");
+            }
+        }
     }
 }

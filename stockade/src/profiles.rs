@@ -181,9 +181,14 @@ fn named_by_settings(settings: &Settings, project: &Path) -> Vec<(String, NamedB
 fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGrant, Error> {
     let lacking = |path: &AbsPath| !permits(path, Access::Write);
     let lacking: BTreeSet<AbsPath> = grant.directories.iter().filter(|path| lacking(path)).cloned().collect();
-    notices.extend(lacking.iter().map(|path| match grant.states.contains(path) {
-        true => format!("`{path}`, which holds the tool's state and login, is out of reach: type `chmod u+rwx {path}`"),
-        false => {
+    notices.extend(lacking.iter().map(|path| match dangling_target(path) {
+        Some(target) => format!(
+            "`{path}` of a profile is not made writable: it is a link to `{target}`, which is missing; create that directory or remove the link"
+        ),
+        None if grant.states.contains(path) => {
+            format!("`{path}`, which holds the tool's state and login, is out of reach: type `chmod u+rwx {path}`")
+        }
+        None => {
             format!(
                 "`{path}` of a profile is not made writable: you lack permission to write it outside the sandbox, too"
             )
@@ -198,6 +203,14 @@ fn possible(grant: ProfileGrant, notices: &mut Vec<String>) -> Result<ProfileGra
     let kept = |paths: &BTreeSet<AbsPath>| paths.iter().filter(|path| is_kept(path)).cloned().collect();
     let (directories, states) = (kept(&grant.directories), kept(&grant.states));
     Ok(ProfileGrant { permissions: Permissions { files, ..grant.permissions.clone() }, directories, states, ..grant })
+}
+
+/// The target of a link that leads to nothing.
+fn dangling_target(path: &AbsPath) -> Option<RawText> {
+    let path = path.to_host_path()?;
+    let target = std::fs::read_link(&path).ok()?;
+    let is_missing = path.metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    is_missing.then(|| RawText::from(target.into_os_string().into_encoded_bytes()))
 }
 
 /// The built-in and own profiles that a command lacks, for advice after a denial.

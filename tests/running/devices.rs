@@ -60,7 +60,17 @@ fn what_is_no_node_below_dev_is_refused() {
     home.write("ws/file", "");
     // What an earlier command made does not choose the device.
     std::os::unix::fs::symlink(&node.0, home.path("ws/link")).unwrap();
-    for other in ["/dev", "/dev/pts", "file", "link", "/dev/missing", "/etc/passwd", "/dev/../etc/passwd", "/dev/shm"] {
+    for other in [
+        "/dev",
+        "/dev/pts",
+        "file",
+        "link",
+        "/dev/missing",
+        "/etc/passwd",
+        "/dev/../etc/passwd",
+        "/dev/shm",
+        "/dev/fd/../full",
+    ] {
         let told = home.runs(&["--device", other], "echo ran > ran", 125);
         assert!(told.stderr.contains("is no node of a device below `/dev`"), "{other}: {}", told.stderr);
         assert!(!home.exists("ws/ran"));

@@ -164,6 +164,31 @@ fn a_directory_that_is_granted_opens_nothing_else() {
     }
 }
 
+/// A hard link made under a grant would be a way to the file in later runs, where its name lies in a directory of theirs.
+#[test]
+fn no_hard_link_outlasts_a_grant() {
+    for engine in ["native", "bwrap"] {
+        let home = home();
+        home.write("outside/victim", "before\n");
+        home.write("outside/open/.keep", "");
+        home.give_to_user();
+        let open = home.path("outside/open").display().to_string();
+        let options = ["run", "--engine", engine, "--writable", &open, "--", "sh", "-c"];
+        let line = "touch ../outside/trigger; ln ../outside/victim ../outside/open/hard; \
+            ln ../outside/victim ../outside/hard; cp -l ../outside/victim ../outside/open/hard; true";
+        let mut screen = start(&home, &[&options[..], &[line]].concat());
+        screen.sees("]? ");
+        screen.types("r");
+        let (exit_code, rest) = screen.ends();
+        assert!(exit_code == 0 && rest.contains("Invalid cross-device link"), "{engine}: {rest}");
+        assert!(home.exists("outside/trigger"), "{engine}: {rest}");
+        assert!(!home.exists("outside/open/hard") && !home.exists("outside/hard"), "{engine}: {rest}");
+        let later = "echo evil > ../outside/open/hard";
+        home.says(&["run", "--ask", "never", "--engine", engine, "--writable", &open, "--", "sh", "-c", later], 0);
+        assert_eq!(home.read("outside/victim"), "before\n", "{engine}");
+    }
+}
+
 /// A directory that holds the home is not offered as a whole.
 #[test]
 fn a_home_is_not_granted_as_a_whole() {
@@ -174,6 +199,36 @@ fn a_home_is_not_granted_as_a_whole() {
     screen.types("x");
     screen.ends();
     assert!(!home.exists("home/.profile"));
+}
+
+/// Also if a directory that all tools share is a link, or the home directory is.
+#[test]
+fn a_shared_directory_behind_a_link_is_not_granted_as_a_whole() {
+    let home = home();
+    home.write("home/.config/other/file", "");
+    home.write("home/dots/.keep", "");
+    std::fs::remove_dir(home.path("home/.cache")).unwrap();
+    std::os::unix::fs::symlink("dots", home.path("home/.cache")).unwrap();
+    home.give_to_user();
+    let asked_about = |line: &str| {
+        let mut screen = start(&home, &run("native", line));
+        let asked = screen.sees("]? ");
+        screen.types("q");
+        screen.ends();
+        asked
+    };
+    for line in ["echo x > ~/.config/x", "echo x > ~/.cache/x"] {
+        let asked = asked_about(line);
+        assert!(!asked.contains("until the command ends") && asked.contains("[y/n/x/q]? "), "{asked}");
+    }
+    let asked = asked_about("echo x > ~/.config/other/file");
+    assert!(asked.contains("until the command ends"), "{asked}");
+    std::fs::rename(home.path("home"), home.path("real")).unwrap();
+    std::os::unix::fs::symlink("real", home.path("home")).unwrap();
+    for line in ["echo x > ~/.config/x", "echo x > ~/.cache/x", "echo x > ~/x"] {
+        let asked = asked_about(line);
+        assert!(!asked.contains("until the command ends"), "{asked}");
+    }
 }
 
 /// "Always" is shown whole, saved as a profile, and used by exactly this command in this workspace.
@@ -212,6 +267,11 @@ fn always_is_saved_for_this_command_in_this_workspace() {
         home.says(&["run", "--workspace", &other, "--ask", "never", "--", "sh", "-c", INSTALL], 2);
         let listed = home.says(&["profile", "list"], 0).stdout;
         assert!(listed.contains("saved-sh-"), "{listed}");
+        // A link in the place of the directory that leads nowhere.
+        std::fs::remove_dir_all(home.path("home/.cache/tool")).unwrap();
+        std::os::unix::fs::symlink("nowhere", home.path("home/.cache/tool")).unwrap();
+        let told = home.says(&["run", "--ask", "never", "--engine", engine, "--", "sh", "-c", INSTALL], 1).stderr;
+        assert!(told.contains("it is a link to `nowhere`, which is missing"), "{engine}: {told}");
     }
 }
 
@@ -270,4 +330,17 @@ fn nothing_is_asked_that_no_answer_helps() {
     let (exit_code, rest) = start(&home, &run("native", line)).ends();
     assert!(exit_code == 3 && !rest.contains("stockade asks"), "{rest}");
     assert!(home.exists("home/.ssh/id") && !home.exists("moved"));
+}
+
+/// A missing directory above Stockade's own files stays missing with any answer, and is not asked about.
+#[test]
+fn a_missing_directory_above_own_files_is_not_asked_about() {
+    for engine in ["native", "bwrap"] {
+        let home = home();
+        let line = "mkdir ~/.config; mkdir -p ~/.config/tool; exit 3";
+        let (exit_code, rest) = start(&home, &run(engine, line)).ends();
+        assert!(exit_code == 3 && !rest.contains("wants to create"), "{engine}: {rest}");
+        assert!(rest.contains("after `mkdir -p "), "{engine}: {rest}");
+        assert!(!home.exists("home/.config"), "{engine}");
+    }
 }

@@ -16,9 +16,26 @@ pub(super) fn is_idle_look(
 ) -> bool {
     let DeniedAct::LookAt(path) = &observation.act else { return false };
     let is_read = all.iter().any(|other| matches!(&other.act, DeniedAct::Read(read) if read == path));
-    let name = path.components().last().unwrap_or_default();
-    let names = |word: &RawText| word.as_bytes().windows(name.len().max(1)).any(|part| part == name);
-    is_read || !(said.contains(path) || command.iter().any(names))
+    is_read || !(said.contains(path) || is_named(path, command))
+}
+
+/// Whether a command names a file. Below a hidden directory, files have names that are ordinary words as well, such as
+/// `config`, so that directory has to be named, too.
+fn is_named(path: &AbsPath, command: &[RawText]) -> bool {
+    let names: Vec<&[u8]> = path.components().collect();
+    let Some((name, above)) = names.split_last() else { return false };
+    let hidden = above.iter().rev().find(|name| name.starts_with(b"."));
+    std::iter::once(name).chain(hidden).all(|name| command.iter().any(|word| has_name(word.as_bytes(), name)))
+}
+
+/// Whether a word of a command, which may be a whole script, has this name in it as a component of a path or a word.
+fn has_name(word: &[u8], name: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte) || !byte.is_ascii();
+    (0..word.len()).any(|start| {
+        let (before, rest) = word.split_at(start);
+        let is_whole = |after: &[u8]| !before.last().is_some_and(is_part) && !after.first().is_some_and(is_part);
+        rest.strip_prefix(name).is_some_and(is_whole)
+    })
 }
 
 /// Files with credentials that tools read in passing, if they are there.
@@ -52,7 +69,7 @@ pub(super) fn is_beside(violation: &Violation, text: &[u8], command: &[RawText])
             is_ambient
                 && !OF_CREDENTIALS.iter().any(|word| text.contains(word))
                 && !text.contains(&name)
-                && !command.iter().any(|word| word.to_string().to_lowercase().contains(&name))
+                && !is_named(path, command)
         }
         Operation::Write => {
             let is_said = ["readonly", "read-only", "read only"].iter().any(|word| text.contains(word));

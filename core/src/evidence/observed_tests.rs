@@ -141,6 +141,42 @@ fn a_look_counts_if_something_names_it() {
     assert_eq!(found(&[look, read], &["cat", "/h/.ssh/id"], &[]), 1);
 }
 
+/// The name has to be whole, and below a hidden directory that has to be named as well: tools have subcommands that are called
+/// as their files are.
+#[test]
+fn a_look_is_not_named_by_an_ordinary_word() {
+    let files = ["/h/.aws/config", "/h/.config/op/config", "/h/.netrc", "/ws/server.key", "/ws/my key"];
+    let rules = files.iter().map(|path| FileRule::path(path.parse().unwrap(), Access::None));
+    let permissions = Permissions { files: FileRules::new(rules).unwrap(), ..Permissions::default() };
+    let counts = |path: &str, line: &[&str]| {
+        let act = DeniedAct::LookAt(path.parse().unwrap());
+        let observations = vec![Observation { pid: None, program: None, act, is_handled: false }];
+        let seen = Seen { permissions: permissions.clone(), coverage: Coverage::default(), observations };
+        !violations(&seen, &permissions, &words(line), &[]).is_empty()
+    };
+    for (path, line) in [
+        ("/h/.aws/config", &["npm", "config", "get", "x"][..]),
+        ("/h/.aws/config", &["sh", "-c", "cat ~/.aws/config.bak; ./configure"]),
+        ("/h/.aws/config", &["cat", "/h/.kube/config"]),
+        ("/h/.config/op/config", &["op", "config"]),
+        ("/h/.netrc", &["cat", "x.netrc", ".netrc2"]),
+        ("/ws/server.key", &["ls", "server.keys", "a-server.key"]),
+    ] {
+        assert!(!counts(path, line), "{path} {line:?}");
+    }
+    for (path, line) in [
+        ("/h/.aws/config", &["sh", "-c", "cd ~/.aws && test -f config"][..]),
+        ("/h/.aws/config", &["python3", "-c", "os.stat(os.environ['HOME'] + '/.aws/config')"]),
+        ("/h/.aws/config", &["tool", "--file=/h/.aws/config"]),
+        ("/h/.config/op/config", &["test", "-f", "/h/.config/op/config"]),
+        ("/h/.netrc", &["test", "-f", ".netrc"]),
+        ("/ws/server.key", &["ls", "-l", "server.key"]),
+        ("/ws/my key", &["sh", "-c", "test -f 'my key'"]),
+    ] {
+        assert!(counts(path, line), "{path} {line:?}");
+    }
+}
+
 /// Files of credentials that a tool reads in passing are not why it failed, unless something says so; nor is a database that
 /// could be opened for reading.
 #[test]

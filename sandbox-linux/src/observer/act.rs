@@ -6,7 +6,8 @@
 //! - Each path is found again on the host, below a directory that is held open and through no link, and judged there by
 //!   the policy with what was granted ([`place`]). It counts only if the command sees the same directory, and the same
 //!   file in it, by device and inode: the sandbox's `/tmp` is not the host's.
-//! - Both ends of a move or a hard link have to be writable. A name above one that is protected is protected, too, but
+//! - Both ends of a move have to be writable. Hard links are made for git in its own repository alone: elsewhere a second
+//!   name for a file would outlast what was granted. A name above one that is protected is protected, too, but
 //!   for making a directory there.
 //! - Only regular files are handed over ([`open`]), and a descriptor for reading can't be reopened for writing by way of
 //!   `/proc/self/fd`.

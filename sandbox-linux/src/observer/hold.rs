@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 
 use rustix::io::Errno;
-use stockade_protocol::{AbsPath, Access, FileRules, FileTarget, PROTECTED_NAMES, Permissions, RuleSource};
+use stockade_protocol::{AbsPath, Access, FileRules, FileTarget, PROTECTED_NAMES, Permissions, RawText, RuleSource};
 use stockade_sandboxing::{
     DeniedAct, Observation, Observations, SeenOnce, WriteAnswer, WriteAttempt, WriteKeeper, WriteVerdict,
 };
@@ -153,7 +153,29 @@ impl Holds {
         if !is_granted || is_allowed || leads_to_metadata(&copied, policy) || !self.is_waiting(call.id) {
             return Fate::Left;
         }
+        if let FileCall::Link { from, to } = &copied {
+            return self.refuse_link(call, from, to, policy);
+        }
         self.act(call.id, &copied, &granted.files)
+    }
+
+    /// Refuses a hard link in a granted directory. The second name could lie in a directory that a later run may write, and
+    /// would outlast the grant. `EXDEV` is the error between two mounts, after which programs copy the file.
+    fn refuse_link(&self, call: &Notification, from: &AbsPath, to: &AbsPath, policy: &FileRules) -> Fate {
+        let exists = |path: &AbsPath| {
+            self.view.locate(path.as_raw().as_bytes(), LastLink::Kept).is_ok_and(|found| found.exists())
+        };
+        // The kernel has an error of its own for a missing source and for a name that is taken.
+        if !exists(from) || exists(to) {
+            return Fate::Left;
+        }
+        if policy.access(to) != Access::Write {
+            let (pid, program) = program_of(call.thread);
+            self.note(call.id, DeniedAct::Link { from: from.clone(), path: to.clone() }, pid, program);
+        }
+        // A process that is gone has no call that waits.
+        notify::answer(self.listener.as_fd(), call.id, libc::EXDEV).ok();
+        Fate::Taken
     }
 
     /// Asks about a call that the policy denies.
@@ -279,11 +301,16 @@ impl Holds {
     /// Leaves a call to the kernel, which denies it.
     fn leave(&self, Held { notification, attempt, .. }: &Held) {
         let WriteAttempt { act, pid, program, .. } = attempt.clone();
+        self.note(notification.id, act, pid, program);
+        notify::go_on(self.listener.as_fd(), notification).ok();
+    }
+
+    /// Notes a denial, if its call still waits.
+    fn note(&self, id: u64, act: DeniedAct, pid: Option<u32>, program: Option<RawText>) {
         self.notes.note(act, |act| {
             pid.into_iter().for_each(|process| self.lineages.hold(process));
-            self.is_waiting(notification.id).then_some(Observation { pid, program, act, is_handled: false })
+            self.is_waiting(id).then_some(Observation { pid, program, act, is_handled: false })
         });
-        notify::go_on(self.listener.as_fd(), notification).ok();
     }
 }
 
