@@ -88,7 +88,30 @@ impl Parked {
         Ok(waiting)
     }
 
+    /// Ends the calls that a new one repeats: their client has begun anew. The session puts the same question once at a time,
+    /// so the new call would wait for an answer to theirs, which may never come.
+    pub(crate) fn end_repeated(&self, name: &str, arguments: Option<&JsonObject>) {
+        let asked = essential(arguments);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_repeated = |_: &String, (waiting, _): &mut (Waiting, Expiry)| {
+            waiting.name == name && essential(waiting.arguments.as_ref()) == asked
+        };
+        let ended: Vec<_> = all.extract_if(is_repeated).collect();
+        drop(all);
+        // Their commands end with them.
+        drop(ended);
+    }
+
     fn remove(&self, state: &str) -> Option<Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(state).map(|(waiting, _)| waiting)
     }
+}
+
+/// The arguments that a question is about.
+fn essential(arguments: Option<&JsonObject>) -> JsonObject {
+    let mut arguments = arguments.cloned().unwrap_or_default();
+    for name in ["timeout_ms", "max_output_bytes", "justification"] {
+        arguments.remove(name);
+    }
+    arguments
 }

@@ -207,8 +207,10 @@ impl Tools {
         let Waiting { call, question, .. } =
             taken.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         let answers = request.input_responses.as_ref();
-        match answers.and_then(|answers| answers.get(QUESTION)).cloned().and_then(Answer::read) {
-            Some(answer) => self.link.settle(&question, &answer).await,
+        match answers.and_then(|answers| answers.get(QUESTION)).cloned().map(Answer::read) {
+            Some(Some(answer)) => self.link.settle(&question, &answer).await,
+            // What is no answer is a no, as in an elicitation.
+            Some(None) => self.link.deny(&question, "the MCP client's answer can't be read"),
             // Without an answer the question stands.
             None => return Ok(self.park(call, question, request)),
         }
@@ -249,6 +251,7 @@ impl ServerHandler for Tools {
             }
             Err(error) => return Ok(report::refused(&error.to_string()).into()),
         };
+        self.parked.end_repeated(&request.name, request.arguments.as_ref());
         match self.begin(tool).await {
             Ok(Ok(call)) => self.carry_on(call, &request, &context).await,
             Ok(Err(result)) => Ok(result.into()),

@@ -136,6 +136,26 @@ fn commands_in_the_background_and_time_limits_are_the_agents() {
     assert!(late.contains("late\nslow"), "{late}");
 }
 
+/// `Monitor` is a shell by another name, which Claude Code offers only to a search for tools.
+#[test]
+fn a_monitor_runs_in_the_sandbox() {
+    let user = Claude::new();
+    user.home.write("home/.ssh/id_ed25519", "secret\n");
+    let (outside, key) = (user.home.path("outside/x"), user.home.path("home/.ssh/id_ed25519"));
+    let line = format!("touch watched.txt {}; cat {} > read.txt", outside.display(), key.display());
+    let results = user.calls(vec![
+        ("ToolSearch", json!({ "query": "select:Monitor" })),
+        ("Monitor", json!({ "command": line, "description": "watches", "timeout_ms": 5000, "persistent": false })),
+        bash("for i in $(seq 50); do [ -e read.txt ] && break; sleep 0.1; done; sleep 0.5; cat read.txt"),
+    ]);
+    let [_, started, read] = &*results else { panic!("{results:#?}") };
+    assert!(started.contains("Monitor started"), "{started}");
+    assert!(user.home.exists("ws/watched.txt") && !outside.exists(), "{results:#?}");
+    assert!(!read.contains("secret"), "{read}");
+    let trail = text(&run(&mut user.stockade(&["audit", "list"]), 0).stdout);
+    assert!(trail.contains("watched.txt"), "{trail}");
+}
+
 #[test]
 fn what_the_policy_asks_is_not_done_without_an_answer() {
     let user = Claude::new();

@@ -240,6 +240,105 @@ fn files_and_addresses_are_judged_by_the_same_policy() {
     }
 }
 
+/// Tools trim their paths, and normalize them: what they open then is judged.
+#[test]
+fn paths_are_judged_as_the_agent_reads_them() {
+    let hooks = Hooks::new();
+    hooks.home.write("home/.ssh/id_ed25519", "secret");
+    let (ssh, outside) = (hooks.home.path("home/.ssh"), hooks.home.path("outside"));
+    let (ssh, outside) = (ssh.display(), outside.display());
+    for (tool, input, expected) in [
+        ("Grep", json!({ "pattern": "x", "path": format!(" {ssh}") }), json!("deny")),
+        ("Grep", json!({ "pattern": "x", "path": format!("{ssh} ") }), json!("deny")),
+        ("Grep", json!({ "pattern": "x", "path": "\t~/.ssh" }), json!("deny")),
+        ("Glob", json!({ "pattern": "*", "path": format!("\u{feff}{ssh}\u{a0}") }), json!("deny")),
+        ("Glob", json!({ "pattern": format!(" {ssh}/*") }), json!("deny")),
+        ("Glob", json!({ "pattern": "id*", "path": " ~/.ssh " }), json!("deny")),
+        ("Read", json!({ "file_path": format!("\n{ssh}/id_ed25519") }), json!("deny")),
+        ("Read", json!({ "file_path": format!("{ssh}/id_ed25519\u{2003}") }), json!("deny")),
+        ("Write", json!({ "file_path": format!(" {outside}/a") }), json!("ask")),
+        ("Write", json!({ "file_path": " a " }), json!("allow")),
+        // Claude Code makes a `K` of the first one, and one letter of the second.
+        ("Read", json!({ "file_path": "\u{212a}" }), json!("deny")),
+        ("Glob", json!({ "pattern": "*", "path": "/home/jose\u{301}" }), json!("deny")),
+        ("Read", json!({ "file_path": "jos\u{e9}" }), Value::Null),
+    ] {
+        let answer = hooks.answer("claude-code", "PreToolUse", tool, &input);
+        assert_eq!(answer["hookSpecificOutput"]["permissionDecision"], expected, "{tool} {input} {answer}");
+    }
+    let list = hooks.answer("gemini", "BeforeTool", "list_directory", &json!({ "dir_path": format!(" {ssh}") }));
+    assert_eq!(list["decision"], "deny", "{list}");
+}
+
+/// A shell by another name, a WebSocket, and tools that are not known but are given a command.
+#[test]
+fn other_tools_that_run_commands_are_judged() {
+    let hooks = Hooks::new();
+    let rules =
+        "prefix_rule(pattern = [\"git\", \"push\"], decision = \"forbidden\", justification = \"a person pushes\")\n";
+    hooks.home.write("config/stockade/rules/mine.rules", rules);
+    let settings = "[sandbox]\nallow_hosts = [\"docs.example.com\"]\n";
+    hooks.home.write("config/stockade/config.toml", settings);
+    let claude = |tool: &str, input: Value| {
+        hooks.answer("claude-code", "PreToolUse", tool, &input)["hookSpecificOutput"].clone()
+    };
+    let watched = claude("Monitor", json!({ "command": "cd . && tail log", "timeout_ms": 5000 }));
+    assert_eq!(watched["permissionDecision"], "allow", "{watched}");
+    let line = watched["updatedInput"]["command"].as_str().unwrap();
+    assert!(line.contains(" hook run claude-code-one -c 'cd . && tail log'"), "{line}");
+    assert_eq!(watched["updatedInput"]["timeout_ms"], 5000, "{watched}");
+    let dialog = hooks.answer("claude-code", "PermissionRequest", "Monitor", &json!({ "command": line }));
+    assert_eq!(dialog["hookSpecificOutput"]["decision"]["behavior"], "allow", "{dialog}");
+    for (tool, input, expected) in [
+        ("Monitor", json!({ "command": "git push" }), json!("deny")),
+        ("Monitor", json!({ "ws": { "url": "wss://docs.example.com/x" } }), json!("allow")),
+        ("Monitor", json!({ "ws": { "url": "wss://example.com/x" } }), json!("ask")),
+        ("PowerShell", json!({ "command": "ls" }), json!("ask")),
+        ("mcp__other__exec", json!({ "cmd": ["ls"] }), json!("ask")),
+        ("mcp__other__exec", json!({ "command": "git push" }), json!("deny")),
+        ("Workflow", json!({ "script": "x" }), json!("ask")),
+        // `stockade mcp` judges by itself.
+        ("mcp__stockade__run", json!({ "command": "ls" }), Value::Null),
+        ("Task", json!({ "prompt": "run the command ls" }), Value::Null),
+    ] {
+        let answer = claude(tool, input.clone());
+        assert_eq!(answer["permissionDecision"], expected, "{tool} {input} {answer}");
+    }
+    let unknown = json!({ "command": "ls" });
+    let refused = hooks.answer("gemini", "BeforeTool", "new_shell", &unknown);
+    assert_eq!(refused["decision"], "deny", "{refused}");
+    assert!(refused["reason"].as_str().unwrap().contains("`run_shell_command` runs it inside"), "{refused}");
+    let refused = hooks.answer("codex", "PreToolUse", "new_shell", &unknown);
+    assert_eq!(refused["hookSpecificOutput"]["permissionDecision"], "deny", "{refused}");
+    hooks.home.write("config/stockade/config.toml", &format!("ask = \"never\"\n{settings}"));
+    assert_eq!(claude("PowerShell", unknown)["permissionDecision"], "deny");
+}
+
+/// gemini-cli fetches every address in its prompt, which it cuts at JavaScript's whitespace.
+#[test]
+fn every_address_of_gemini_is_judged() {
+    let hooks = Hooks::new();
+    hooks.home.write("config/stockade/config.toml", "[sandbox]\nallow_hosts = [\"docs.example.com\"]\n");
+    let (good, bad) = ("https://docs.example.com/", "https://example.com/");
+    let fetch = |input: Value| hooks.answer("gemini", "BeforeTool", "web_fetch", &input)["decision"].clone();
+    assert_eq!(fetch(json!({ "prompt": format!("see {good} and {good}x") })), Value::Null);
+    assert_eq!(fetch(json!({ "url": good })), Value::Null);
+    for input in [
+        json!({ "url": good, "prompt": format!("see {bad}") }),
+        json!({ "url": bad, "prompt": format!("see {good}") }),
+        json!({ "prompt": format!("see {good}\u{feff}{bad}") }),
+        json!({ "prompt": format!("see {good}\u{2028}{bad}") }),
+    ] {
+        assert_eq!(fetch(input.clone()), "deny", "{input}");
+    }
+    let document = json!({
+        "session_id": "one", "cwd": hooks.home.path("ws"), "hook_event_name": "BeforeTool", "tool_name": "web_fetch",
+        "tool_input": { "prompt": format!("see {good}{bad}") },
+    });
+    let output = fed(&mut hooks.stockade(&["hook", "gemini"]), document.to_string().as_bytes());
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+}
+
 /// What an answer advises is tried here: it has to work.
 #[test]
 fn advice_about_files_and_sandboxes_is_true() {

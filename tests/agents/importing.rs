@@ -99,6 +99,30 @@ fn what_is_lost_stops_the_import() {
     }
 }
 
+/// A wildcard within a word stands for words that a rule does not name, and alternatives of a path are all denied.
+#[test]
+fn wildcards_within_words_and_alternatives_are_not_lost_in_silence() {
+    let hooks = Hooks::new();
+    let settings = json!({ "permissions": {
+        "allow": ["Bash(git:*)"], "deny": ["Bash(git pu* --force *)", "Read(./{secret.env,other.env})"],
+    } });
+    import(&hooks.home, "claude-code", "ws/.claude/settings.json", &settings.to_string());
+    assert_eq!(hooks.bash("git push --force origin")["permissionDecision"], "deny");
+    let read = |name: &str| {
+        let file = json!({ "file_path": hooks.home.path("ws").join(name) });
+        hooks.answer("claude-code", "PreToolUse", "Read", &file)["hookSpecificOutput"]["permissionDecision"].clone()
+    };
+    assert_eq!((read("secret.env"), read("other.env"), read("free.env")), (json!("deny"), json!("deny"), Value::Null));
+    let home = Home::new();
+    let file = home.path("s.json").display().to_string();
+    for rule in ["Bash(python* -c *)", "Read(./{a,{b,c}})", "Read(../x)"] {
+        home.write("s.json", &json!({ "permissions": { "allow": ["Bash(python3:*)"], "deny": [rule] } }).to_string());
+        let project = home.path("ws").display().to_string();
+        let told = home.says(&["import", "claude-code", &file, "--project", &project], 126).stdout;
+        assert!(told.contains(&format!("LOST: permissions.deny {rule}")), "{told}");
+    }
+}
+
 #[test]
 fn codex_and_gemini_are_read_by_their_own_rules() {
     let hooks = Hooks::new();
@@ -135,6 +159,11 @@ fn codex_and_gemini_are_read_by_their_own_rules() {
     };
     assert_eq!((decided("npm test").as_str(), decided("npm tests").as_str()), ("allow", "deny"));
     assert_eq!((decided("rm -rf x").as_str(), decided("npm test && rm -rf x").as_str()), ("deny", "deny"));
+    // A key that is not known may be a condition.
+    let home = Home::new();
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"git push\"\ndecision = \"allow\"\npriority = 10\n";
+    let told = import(&home, "gemini", "policy.toml", &format!("{rule}interactive = true\n"));
+    assert!(told.contains("left out: rule 1") && told.contains("`interactive` is a condition"), "{told}");
     // A list of all that may run refuses the rest, which no rule says.
     let home = Home::new();
     home.write("s.json", r#"{"tools": {"core": ["run_shell_command(git)"]}, "excludeTools": ["ShellTool(rm)"]}"#);

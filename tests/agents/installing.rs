@@ -88,6 +88,62 @@ fn what_changed_since_stays_and_what_was_missing_goes() {
     assert!(home.says(&["install", "codex"], 125).stderr.contains("`default` is `\"far\"`"));
 }
 
+/// The hook of an earlier version is for some tools alone, which is told, and is replaced as if it had never been there.
+#[test]
+fn an_earlier_pattern_of_tools_is_told_and_renewed() {
+    let home = Home::new();
+    let before = "{ \"model\": \"x\" }\n";
+    home.write(SETTINGS, before);
+    home.says(&["install", "claude-code"], 0);
+    let now = home.read(SETTINGS);
+    assert!(now.contains("\"matcher\": \"*\""), "{now}");
+    let earlier = now
+        .replace("\"*\"", "\"Bash|Write|Edit|MultiEdit|NotebookEdit|Read|Grep|Glob|WebFetch\"")
+        .replace("Bash|Monitor", "Bash");
+    home.write(SETTINGS, &earlier);
+    let told = crate::support::text(&home.stockade(&["doctor"]).output().unwrap().stdout);
+    assert!(told.contains("  no   claude-code") && told.contains("run `stockade install claude-code` again"), "{told}");
+    assert!(told.contains("is for the tools `Bash|Write|"), "{told}");
+    home.says(&["install", "claude-code"], 0);
+    assert_eq!(home.read(SETTINGS), now);
+    home.write(SETTINGS, &earlier);
+    home.says(&["install", "claude-code", "--undo"], 0);
+    assert_eq!(home.read(SETTINGS), before);
+    // A copy that is not this program's is no reason to leave empty lists behind.
+    home.write(SETTINGS, "{}");
+    home.write(COPY, "{ \"mine\": 1 }");
+    home.says(&["install", "claude-code"], 0);
+    home.says(&["install", "claude-code", "--undo"], 0);
+    assert_eq!((home.read(SETTINGS).trim(), home.read(COPY).as_str()), ("{}", "{ \"mine\": 1 }"));
+}
+
+/// Hooks that the agent does not use are not called working, wherever they are turned off.
+#[test]
+fn hooks_that_are_off_are_told() {
+    let home = Home::new();
+    let doctor = || crate::support::text(&home.stockade(&["doctor"]).output().unwrap().stdout);
+    home.says(&["install", "claude-code"], 0);
+    for file in ["ws/.claude/settings.json", "ws/.claude/settings.local.json"] {
+        home.write(file, "{ \"disableAllHooks\": true } // mine");
+        let told = doctor();
+        assert!(told.contains("  no   claude-code") && told.contains("`disableAllHooks` in `"), "{told}");
+        home.write(file, "{}");
+    }
+    assert!(doctor().contains("  yes  claude-code"), "{}", doctor());
+    let gemini = "home/.gemini/settings.json";
+    let own = format!("'{}' hook gemini", home.path("stockade").display());
+    for off in [serde_json::json!({ "enabled": false }), serde_json::json!({ "disabled": [own] })] {
+        home.write(gemini, &serde_json::json!({ "hooksConfig": off }).to_string());
+        let told = home.says(&["install", "gemini"], 125).stderr;
+        assert!(told.contains("`hooksConfig.") && told.contains("take that out"), "{told}");
+    }
+    home.write(gemini, "{}");
+    home.says(&["install", "gemini"], 0);
+    home.write("ws/.gemini/settings.json", "{ \"hooksConfig\": { \"enabled\": false } }");
+    let told = doctor();
+    assert!(told.contains("  no   gemini") && told.contains("ws/.gemini/settings.json"), "{told}");
+}
+
 /// opencode is given a shell: a link to the program, which stays where another settings file may name it.
 #[test]
 fn opencode_is_given_a_shell() {

@@ -153,6 +153,26 @@ fn a_state_is_good_for_one_answer_to_one_call() {
     let mut second = user.talk(&[]);
     assert_eq!(second.refused("tools/call", &answered("touch elsewhere", &state))["code"], -32602);
     assert!(!user.home.exists("ws/elsewhere"));
+    // What is no answer is a no, and is told at once.
+    for (at, answer) in
+        [json!({"decision": "allow-once"}), json!("allow-once"), Value::Null, json!({"action": "ACCEPT"})]
+            .into_iter()
+            .enumerate()
+    {
+        let line = format!("touch unread{at}");
+        let mut call = answered(&line, &ask(&mut talk, &line));
+        call["inputResponses"] = json!({ "approval": answer });
+        let result = talk.call("tools/call", &call);
+        assert_eq!(result["isError"], true, "{answer}: {result}");
+        assert!(!user.home.exists(&format!("ws/unread{at}")), "{answer}");
+    }
+    // A client that begins anew is asked anew, and the call before is over.
+    let first = ask(&mut talk, "touch anew");
+    let repeated = ask(&mut talk, "touch anew");
+    assert_eq!(talk.refused("tools/call", &answered("touch anew", &first))["code"], -32602);
+    assert!(!user.home.exists("ws/anew"));
+    let result = talk.call("tools/call", &answered("touch anew", &repeated));
+    assert_eq!(result["structuredContent"]["exit_code"], 0, "{result}");
     // An answer to a question that was not asked yet is none.
     let mut eager = answered("touch eager", "");
     eager.as_object_mut().unwrap().remove("requestState");

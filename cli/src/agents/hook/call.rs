@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::javascript;
+use super::line::NextLine;
 use crate::args::AgentName;
 
 /// Limit on the size of a document.
@@ -39,15 +41,18 @@ pub(super) enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
     /// A shell line.
-    Shell { line: String },
+    Shell { line: String, next: NextLine },
     /// Files that the agent itself writes.
     Write { paths: Vec<PathBuf> },
     /// A file or directory that the agent itself reads.
     Read { path: PathBuf },
     /// A search of the agent itself: for names or for text, in files that these patterns match.
     Search { below: Option<PathBuf>, patterns: Vec<String> },
-    /// Addresses that the agent itself fetches.
+    /// Addresses that the agent itself connects to.
     Fetch { urls: Vec<String> },
+    /// A tool that is not known here, with an input that looks like a command, which the agent would run outside of the
+    /// sandbox.
+    Unknown { name: String, command: String },
     /// Another tool.
     Other,
 }
@@ -65,6 +70,10 @@ pub(super) enum CallError {
         "the hook's input names no tool (`tool_name`), so that there is nothing to judge: is this agent's version known?"
     )]
     NoTool,
+    #[error("the input of the tool `{tool}` has both `{one}` and `{other}`, and only one of them can be judged")]
+    Both { tool: String, one: &'static str, other: &'static str },
+    #[error("`{}` has more than one address: put a space between them", .0.escape_debug())]
+    Addresses(String),
 }
 
 /// The used part of the agents' documents. All three use the same names.
@@ -120,9 +129,11 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
         Ok::<_, CallError>(texts.into_iter().map(String::from).collect())
     };
     Ok(match (agent, name) {
-        (AgentName::ClaudeCode | AgentName::Codex, "Bash") | (AgentName::Gemini, "run_shell_command") => {
-            Tool::Shell { line: text("command")? }
+        (AgentName::ClaudeCode, "Bash") => Tool::Shell { line: text("command")?, next: NextLine::Follows },
+        (AgentName::Codex, "Bash") | (AgentName::Gemini, "run_shell_command") => {
+            Tool::Shell { line: text("command")?, next: NextLine::StartsAnew }
         }
+        (AgentName::ClaudeCode, "Monitor") => monitor(name, input)?,
         (AgentName::Codex, "apply_patch") => Tool::Write { paths: patched(&text("command")?) },
         (AgentName::ClaudeCode, "Write" | "Edit" | "MultiEdit") | (AgentName::Gemini, "write_file" | "replace") => {
             Tool::Write { paths: vec![path("file_path")?] }
@@ -138,10 +149,63 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
         }
         (AgentName::Gemini, "read_many_files") => Tool::Search { below: None, patterns: listed("include")? },
         (AgentName::ClaudeCode, "WebFetch") => Tool::Fetch { urls: vec![text("url")?] },
-        (AgentName::Gemini, "web_fetch") if input.contains_key("url") => Tool::Fetch { urls: vec![text("url")?] },
-        (AgentName::Gemini, "web_fetch") => Tool::Fetch { urls: addresses(&text("prompt")?) },
-        _ => Tool::Other,
+        // A setting of gemini-cli decides which of the two it uses.
+        (AgentName::Gemini, "web_fetch") => {
+            let url = if input.contains_key("url") { Some(text("url")?) } else { None };
+            let prompt = if url.is_none() || input.contains_key("prompt") { text("prompt")? } else { String::new() };
+            Tool::Fetch { urls: with_raw_pages(url.into_iter().chain(addresses(&prompt)?).collect()) }
+        }
+        (_, name) if is_own_server(name) => Tool::Other,
+        (_, name) => match command(input) {
+            Some(command) => Tool::Unknown { name: name.to_owned(), command },
+            None => Tool::Other,
+        },
     })
+}
+
+/// Claude Code's `Monitor`: a shell line whose output it watches, or a WebSocket.
+fn monitor(name: &str, input: &Map<String, Value>) -> Result<Tool, CallError> {
+    let missing = |field| CallError::Missing { tool: name.to_owned(), field };
+    let given = |field: &str| input.get(field).filter(|value| !value.is_null());
+    match (given("command"), given("ws"), given("url")) {
+        (Some(Value::String(line)), None, None) => Ok(Tool::Shell { line: line.clone(), next: NextLine::StartsAnew }),
+        (Some(_), None, None) | (None, None, None) => Err(missing("command")),
+        (None, ws, url) => {
+            let ws = ws.map(|ws| ws.get("url").unwrap_or(&Value::Null));
+            let urls: Option<Vec<&str>> = ws.into_iter().chain(url).map(Value::as_str).collect();
+            let urls = urls.ok_or_else(|| missing("ws.url"))?;
+            Ok(Tool::Fetch { urls: urls.into_iter().map(String::from).collect() })
+        }
+        (Some(_), _, _) => Err(CallError::Both { tool: name.to_owned(), one: "command", other: "ws" }),
+    }
+}
+
+/// The fields of a tool's input that hold a command, without `_` and `-`.
+const COMMAND_FIELDS: [&str; 8] =
+    ["command", "commands", "commandline", "shellcommand", "cmd", "cmdline", "script", "shell"];
+
+/// The command in the input of an unknown tool, if it has one.
+fn command(input: &Map<String, Value>) -> Option<String> {
+    let holds_command = |field: &str| {
+        let field = field.to_lowercase().replace(['_', '-'], "");
+        COMMAND_FIELDS.contains(&field.as_str())
+    };
+    let command = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            (!words.is_empty()).then(|| words.join(" "))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+    };
+    input.iter().filter(|(field, _)| holds_command(field)).find_map(|(_, value)| command(value))
+}
+
+/// Whether a tool is one of `stockade mcp`, which judges commands itself, by the name that the manual gives the server.
+/// Whoever registers another server by that name has its code run by the agent already.
+fn is_own_server(name: &str) -> bool {
+    let tool = name.strip_prefix("mcp__stockade__").or_else(|| name.strip_prefix("mcp_stockade_"));
+    matches!(tool, Some("run" | "explain" | "apply_patch" | "request_permissions" | "read_output"))
 }
 
 /// The file patterns of a text search, below its directory: every file by default. A pattern without a directory
@@ -155,9 +219,24 @@ fn within(given: Option<&Value>) -> Vec<String> {
     if patterns.is_empty() { vec![String::from("**")] } else { patterns }
 }
 
-/// The addresses in a prompt for gemini-cli's `web_fetch`: words with a scheme, as it cuts them itself.
-fn addresses(prompt: &str) -> Vec<String> {
-    prompt.split_whitespace().filter(|word| word.contains("://")).map(String::from).collect()
+/// The addresses in a prompt for gemini-cli's `web_fetch`: words with a scheme, as it cuts them itself. A word with two
+/// is refused, since the agent and the model may read it differently.
+fn addresses(prompt: &str) -> Result<Vec<String>, CallError> {
+    let words = prompt.split(javascript::is_space).filter(|word| word.contains("://"));
+    words
+        .map(|word| match word.matches("://").count() {
+            1 => Ok(word.to_owned()),
+            _ => Err(CallError::Addresses(word.to_owned())),
+        })
+        .collect()
+}
+
+/// gemini-cli fetches pages of files on GitHub from another host.
+fn with_raw_pages(mut urls: Vec<String>) -> Vec<String> {
+    if urls.iter().any(|url| url.to_lowercase().contains("github.com") && url.contains("/blob/")) {
+        urls.push(String::from("https://raw.githubusercontent.com/"));
+    }
+    urls
 }
 
 /// The files that codex's envelope of a patch names.
@@ -183,16 +262,41 @@ mod tests {
 
     #[test]
     fn the_tools_of_each_agent_are_known() {
-        let shell = Tool::Shell { line: String::from("ls") };
+        let shell = |next| Tool::Shell { line: String::from("ls"), next };
+        let (follows, anew) = (shell(NextLine::Follows), shell(NextLine::StartsAnew));
+        let unknown = |name: &str, command: &str| Tool::Unknown { name: name.to_owned(), command: command.to_owned() };
+        let fetch = |urls: &[&str]| Tool::Fetch { urls: urls.iter().map(|url| (*url).to_owned()).collect() };
         let search = |below: Option<&str>, patterns: &[&str]| Tool::Search {
             below: below.map(PathBuf::from),
             patterns: patterns.iter().map(|pattern| (*pattern).to_owned()).collect(),
         };
         let file = |path: &str| Tool::Write { paths: vec![PathBuf::from(path)] };
         for (agent, event, tool, input, expected) in [
-            (AgentName::ClaudeCode, "PreToolUse", "Bash", r#"{"command":"ls"}"#, shell.clone()),
-            (AgentName::Codex, "PreToolUse", "Bash", r#"{"command":"ls"}"#, shell.clone()),
-            (AgentName::Gemini, "BeforeTool", "run_shell_command", r#"{"command":"ls"}"#, shell),
+            (AgentName::ClaudeCode, "PreToolUse", "Bash", r#"{"command":"ls"}"#, follows),
+            (AgentName::Codex, "PreToolUse", "Bash", r#"{"command":"ls"}"#, anew.clone()),
+            (AgentName::Gemini, "BeforeTool", "run_shell_command", r#"{"command":"ls"}"#, anew.clone()),
+            (AgentName::ClaudeCode, "PreToolUse", "Monitor", r#"{"command":"ls","ws":null}"#, anew),
+            (
+                AgentName::ClaudeCode,
+                "PreToolUse",
+                "Monitor",
+                r#"{"ws":{"url":"wss://a.example/"}}"#,
+                fetch(&["wss://a.example/"]),
+            ),
+            (
+                AgentName::Gemini,
+                "BeforeTool",
+                "web_fetch",
+                r#"{"url":"https://a.example/","prompt":"see https://b.example/\ufeffhttps://c.example/ x"}"#,
+                fetch(&["https://a.example/", "https://b.example/", "https://c.example/"]),
+            ),
+            (
+                AgentName::Gemini,
+                "BeforeTool",
+                "web_fetch",
+                r#"{"prompt":"https://github.com/a/b/blob/c"}"#,
+                fetch(&["https://github.com/a/b/blob/c", "https://raw.githubusercontent.com/"]),
+            ),
             (AgentName::ClaudeCode, "PreToolUse", "NotebookEdit", r#"{"notebook_path":"/n"}"#, file("/n")),
             (AgentName::Gemini, "BeforeTool", "replace", r#"{"file_path":"a"}"#, file("a")),
             (AgentName::ClaudeCode, "PreToolUse", "Grep", r#"{"pattern":"x"}"#, search(None, &["**"])),
@@ -211,7 +315,21 @@ mod tests {
                 r#"{"include":["a","b*"]}"#,
                 search(None, &["a", "b*"]),
             ),
-            (AgentName::ClaudeCode, "PreToolUse", "mcp__a__b", r#"{"command":"ls"}"#, Tool::Other),
+            // Tools that are not known: what they have to say of commands counts.
+            (AgentName::ClaudeCode, "PreToolUse", "mcp__a__b", r#"{"command":"ls"}"#, unknown("mcp__a__b", "ls")),
+            (AgentName::ClaudeCode, "PreToolUse", "PowerShell", r#"{"command":"ls"}"#, unknown("PowerShell", "ls")),
+            (AgentName::Codex, "PreToolUse", "new", r#"{"cmd":["ls","-l"]}"#, unknown("new", "ls -l")),
+            (AgentName::Gemini, "BeforeTool", "new", r#"{"Shell_Command":"ls"}"#, unknown("new", "ls")),
+            (AgentName::ClaudeCode, "PreToolUse", "Workflow", r#"{"script":"x"}"#, unknown("Workflow", "x")),
+            (AgentName::ClaudeCode, "PreToolUse", "Task", r#"{"prompt":"ls","shell":true}"#, Tool::Other),
+            (AgentName::ClaudeCode, "PreToolUse", "mcp__stockade__run", r#"{"command":"ls"}"#, Tool::Other),
+            (
+                AgentName::Gemini,
+                "BeforeTool",
+                "mcp_stockade_other_run",
+                r#"{"command":"ls"}"#,
+                unknown("mcp_stockade_other_run", "ls"),
+            ),
             (AgentName::ClaudeCode, "PostToolUse", "Bash", "{}", Tool::Other),
         ] {
             assert_eq!(read(agent, document(event, tool, input).as_bytes()).unwrap().tool, expected, "{tool}");
@@ -223,11 +341,22 @@ mod tests {
 
     #[test]
     fn a_known_tool_without_what_is_judged_is_an_error() {
-        for (tool, input) in [("Bash", "{}"), ("Bash", r#"{"command":["ls"]}"#), ("Write", "null"), ("WebFetch", "[]")]
-        {
+        for (tool, input) in [
+            ("Bash", "{}"),
+            ("Bash", r#"{"command":["ls"]}"#),
+            ("Write", "null"),
+            ("WebFetch", "[]"),
+            ("Monitor", "{}"),
+            ("Monitor", r#"{"command":["ls"]}"#),
+            ("Monitor", r#"{"ws":"wss://a.example"}"#),
+        ] {
             let text = document("PreToolUse", tool, input);
             assert!(matches!(read(AgentName::ClaudeCode, text.as_bytes()), Err(CallError::Missing { .. })), "{tool}");
         }
+        let both = document("PreToolUse", "Monitor", r#"{"command":"ls","ws":{"url":"wss://a.example"}}"#);
+        assert!(matches!(read(AgentName::ClaudeCode, both.as_bytes()), Err(CallError::Both { .. })));
+        let two = document("BeforeTool", "web_fetch", r#"{"prompt":"https://a.example/https://b.example/"}"#);
+        assert!(matches!(read(AgentName::Gemini, two.as_bytes()), Err(CallError::Addresses(_))));
         for text in [
             r#"{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_input":{"command":"ls"}}"#,
             r#"{"session_id":"s","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"","tool_input":{}}"#,
@@ -253,7 +382,7 @@ mod tests {
             let input = serde_json::json!({ "command": line, "description": extra });
             let text = document("PreToolUse", "Bash", &input.to_string());
             let call = read(AgentName::ClaudeCode, text.as_bytes()).unwrap();
-            prop_assert_eq!(call.tool, Tool::Shell { line });
+            prop_assert_eq!(call.tool, Tool::Shell { line, next: NextLine::Follows });
         }
 
         /// A truncated or changed document is parsed or refused, never taken for a harmless one with the shell line

@@ -10,24 +10,40 @@ use stockade_sandboxing::{HostFiles as _, RealFiles, absolute};
 
 use super::answer::Answer;
 use super::call::Call;
+use super::javascript;
 use super::judge::{listed, policy};
 use super::pattern::{Reach, SearchPattern};
+use crate::args::AgentName;
 use crate::exit::with_causes;
 use crate::report;
 
-/// The files that a path may denote: agents treat `~` as the home directory, or as a name.
+/// The files that a path may denote: agents treat `~` as the home directory, or as a name, and some tools trim the path.
 fn meant(call: &Call, path: &Path) -> Result<Vec<AbsPath>, String> {
     let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
-    let home = match path.strip_prefix("~") {
-        Ok(below) => {
+    let mut meant = Vec::new();
+    for path in readings(call, path)? {
+        if let Ok(below) = path.strip_prefix("~") {
             let home = std::env::home_dir().filter(|home| home.is_absolute());
             let home = home.ok_or_else(|| String::from("`HOME` names no directory, so that `~` means nothing"))?;
-            Some(home.join(below))
+            meant.push(absolute(&cwd, &home.join(below)).map_err(|error| error.to_string())?);
         }
-        Err(_) => None,
-    };
-    let both = home.iter().map(PathBuf::as_path).chain([path]);
-    both.map(|path| absolute(&cwd, path).map_err(|error| error.to_string())).collect()
+        meant.push(absolute(&cwd, &path).map_err(|error| error.to_string())?);
+    }
+    Ok(meant)
+}
+
+/// The path, and the path as an agent written in JavaScript may read it: without outer whitespace. Claude Code also
+/// normalizes it (NFC), so that a path which is not in that form can't be the one that it opens.
+fn readings(call: &Call, path: &Path) -> Result<Vec<PathBuf>, String> {
+    // From a JSON text.
+    let text = path.to_str().ok_or("the path is not UTF-8")?;
+    if call.agent == AgentName::ClaudeCode && text.contains(javascript::may_be_normalized) {
+        let text = text.escape_debug();
+        return Err(format!("`{text}` has characters that Claude Code replaces: write it in composed form (NFC)"));
+    }
+    let trimmed = text.trim_matches(javascript::is_space);
+    let both = if trimmed == text { vec![text] } else { vec![text, trimmed] };
+    Ok(both.into_iter().map(PathBuf::from).collect())
 }
 
 /// Files that the agent writes, judged as a patch of them.
@@ -106,13 +122,19 @@ fn refused(stockade: &Stockade, path: &AbsPath) -> Result<Option<Answer>, String
 pub(super) fn searching(call: &Call, below: Option<&Path>, patterns: &[String]) -> Result<Answer, String> {
     let stockade = policy(call)?;
     let unreadable = stockade.orchestrator().unreadable().map_err(|error| error.to_string())?;
-    let below = below.unwrap_or_else(|| Path::new("."));
+    let below = readings(call, below.unwrap_or_else(|| Path::new(".")))?;
     let mut passed = None;
+    let patterns = patterns.iter().flat_map(|pattern| {
+        let trimmed = pattern.trim_matches(javascript::is_space);
+        std::iter::once(pattern.as_str()).chain((trimmed != pattern).then_some(trimmed))
+    });
     for pattern in patterns {
         for pattern in SearchPattern::read(pattern).map_err(|error| error.to_string())? {
             // Absolute patterns and those of the home directory don't depend on the start.
-            let from_home = pattern.fixed.starts_with("~").then(|| meant(call, &pattern.fixed)).transpose()?;
-            let starts = meant(call, &below.join(&pattern.fixed))?.into_iter().chain(from_home.into_iter().flatten());
+            let mut starts = if pattern.fixed.starts_with("~") { meant(call, &pattern.fixed)? } else { Vec::new() };
+            for below in &below {
+                starts.extend(meant(call, &below.join(&pattern.fixed))?);
+            }
             for start in starts {
                 if let Some(refused) = refused(&stockade, &start)? {
                     return Ok(refused);

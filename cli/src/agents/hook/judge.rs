@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use stockade::Stockade;
 use stockade_core::{Explanation, Fixed};
-use stockade_protocol::{AbsPath, Decision, DecisionSource, ExecApprovalRequirement, ExecPolicyAmendment};
+use stockade_protocol::{
+    AbsPath, AskForApproval, Decision, DecisionSource, ExecApprovalRequirement, ExecPolicyAmendment,
+};
 use stockade_server::wire::SessionName;
 
 use super::answer::Answer;
@@ -32,7 +34,7 @@ fn session_name(agent: AgentName, session: &str) -> Result<SessionName, String> 
 
 /// Judges a call. Every error is a refusal.
 pub(super) fn judge(call: &Call) -> Answer {
-    if nested::is_inside() && call.tool != Tool::Other {
+    if call.tool != Tool::Other && nested::is_inside() {
         if !call.agent.asks_for_hooks() {
             // A question would be a refusal of every use.
             return Answer::NoOpinion;
@@ -44,11 +46,12 @@ pub(super) fn judge(call: &Call) -> Answer {
     }
     let judged = match &call.tool {
         Tool::Other => return Answer::NoOpinion,
-        Tool::Shell { line } => shell(call, line).and_then(|answer| with_patches(call, line, answer)),
+        Tool::Shell { line, next } => shell(call, line, *next).and_then(|answer| with_patches(call, line, answer)),
         Tool::Write { paths } => files::writing(call, paths),
         Tool::Read { path } => files::reading(call, path),
         Tool::Search { below, patterns } => files::searching(call, below.as_deref(), patterns),
         Tool::Fetch { urls } => fetching(call, urls),
+        Tool::Unknown { name, command } => unknown(call, name, command),
     };
     judged.unwrap_or_else(|reason| Answer::Deny { reason: format!("Stockade can't judge this: {reason}") })
 }
@@ -59,20 +62,13 @@ pub(super) fn undecided(call: &Call, limit: Duration) -> Answer {
     let reason = format!("Stockade has not decided within {} seconds", limit.as_secs());
     match &call.tool {
         Tool::Other => Answer::NoOpinion,
-        Tool::Shell { line } => match replaced(call, line, Asked::No) {
+        Tool::Shell { line, next } => match replaced(call, line, Asked::No, *next) {
             Ok(line) => Answer::Ask { reason, line: Some(line) },
             Err(reason) => Answer::Deny { reason },
         },
-        Tool::Write { .. } | Tool::Read { .. } | Tool::Search { .. } | Tool::Fetch { .. } => {
+        Tool::Write { .. } | Tool::Read { .. } | Tool::Search { .. } | Tool::Fetch { .. } | Tool::Unknown { .. } => {
             Answer::Ask { reason, line: None }
         }
-    }
-}
-
-fn next_line(agent: AgentName) -> NextLine {
-    match agent {
-        AgentName::ClaudeCode => NextLine::Follows,
-        AgentName::Codex | AgentName::Gemini | AgentName::Opencode => NextLine::StartsAnew,
     }
 }
 
@@ -80,10 +76,10 @@ fn said(failure: &Failure) -> String {
     failure.to_string()
 }
 
-fn replaced(call: &Call, line: &str, asked: Asked) -> Result<String, String> {
+fn replaced(call: &Call, line: &str, asked: Asked, next: NextLine) -> Result<String, String> {
     let name = session_name(call.agent, &call.session)?;
     let program = std::env::current_exe().map_err(|error| with_causes(&error))?;
-    let outer = line::outer(&program, &name, line, asked, next_line(call.agent));
+    let outer = line::outer(&program, &name, line, asked, next);
     let outer = outer.ok_or_else(|| String::from("the path of this program is not UTF-8"))?;
     if line::is_too_long(&outer) {
         let most = line::LONGEST_ARGUMENT / 1024;
@@ -97,7 +93,7 @@ fn replaced(call: &Call, line: &str, asked: Asked) -> Result<String, String> {
 }
 
 /// A command, judged by the session that would run it.
-fn shell(call: &Call, line: &str) -> Result<Answer, String> {
+fn shell(call: &Call, line: &str, next: NextLine) -> Result<Answer, String> {
     // In a permission dialog the agent sends the line that will run, which was replaced before.
     let own = match call.event {
         Event::Permission => line::original(line),
@@ -107,7 +103,7 @@ fn shell(call: &Call, line: &str) -> Result<Answer, String> {
     let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
     let project = project(call)?;
     std::env::set_current_dir(&project).map_err(|error| format!("`{}`: {error}", project.display()))?;
-    let command = shell::with_line(&OsString::from(line::inner(line, next_line(call.agent))), &[]);
+    let command = shell::with_line(&OsString::from(line::inner(line, next)), &[]);
     let wanted = Wanted {
         name: session_name(call.agent, &call.session)?,
         named_by: NamedBy::Flag,
@@ -123,7 +119,36 @@ fn shell(call: &Call, line: &str) -> Result<Answer, String> {
     };
     let explanation = joined::explain(&wanted, || session::opening(&SessionArgs::default()));
     let explanation = explanation.map_err(|failure| said(&failure))?;
-    decided(call, line, &explanation)
+    decided(call, line, next, &explanation)
+}
+
+/// A tool that runs a command without a shell that Stockade knows, and so outside of the sandbox: never allowed without a
+/// question, and refused if a rule forbids the command.
+fn unknown(call: &Call, name: &str, command: &str) -> Result<Answer, String> {
+    let stockade = policy(call)?;
+    let explanation = stockade.explain(shell::with_line(&OsString::from(command), &[]));
+    if let ExecApprovalRequirement::Forbidden { reason } = explanation.map_err(|error| with_causes(&error))?.requirement
+    {
+        return Ok(Answer::Deny { reason: format!("Stockade refuses it: {reason}") });
+    }
+    let shell = match call.agent {
+        AgentName::ClaudeCode | AgentName::Codex => "Bash",
+        AgentName::Gemini => "run_shell_command",
+        AgentName::Opencode => "bash",
+    };
+    let reason = format!(
+        "the tool `{name}` is given a command, which it may run outside of Stockade's sandbox; `{shell}` runs it inside"
+    );
+    let is_asked = match stockade.settings().ask_or(AskForApproval::OnFailure) {
+        AskForApproval::Untrusted | AskForApproval::OnFailure | AskForApproval::OnRequest => true,
+        AskForApproval::Reject(reject) => !reject.rejects_sandbox_approval(),
+        AskForApproval::Never => false,
+    };
+    Ok(if is_asked {
+        Answer::Ask { reason: format!("Stockade asks: {reason}"), line: None }
+    } else {
+        Answer::Deny { reason: format!("Stockade refuses it, since `ask` rules out the question: {reason}") }
+    })
 }
 
 /// codex applies patches that a line contains by itself, outside of every sandbox that a command of it has: the files
@@ -140,7 +165,7 @@ fn with_patches(call: &Call, line: &str, answer: Answer) -> Result<Answer, Strin
     })
 }
 
-fn decided(call: &Call, line: &str, explanation: &Explanation) -> Result<Answer, String> {
+fn decided(call: &Call, line: &str, next: NextLine, explanation: &Explanation) -> Result<Answer, String> {
     if let ExecApprovalRequirement::Forbidden { reason } = &explanation.requirement {
         return Ok(Answer::Deny {
             reason: format!("Stockade refuses it: {reason}; `stockade explain -c …` tells more"),
@@ -153,7 +178,7 @@ fn decided(call: &Call, line: &str, explanation: &Explanation) -> Result<Answer,
         ExecApprovalRequirement::NeedsApproval { reason, proposed_execpolicy_amendment } => {
             let reason = reason.as_deref().unwrap_or("the policy asks first");
             let rule = proposed_execpolicy_amendment.as_ref().map(always).unwrap_or_default();
-            let line = replaced(call, line, Asked::Yes)?;
+            let line = replaced(call, line, Asked::Yes, next)?;
             Answer::Ask { reason: format!("Stockade asks: {reason}{rule}"), line: Some(line) }
         }
         ExecApprovalRequirement::Skip { .. } | ExecApprovalRequirement::Forbidden { .. } => {
@@ -162,7 +187,7 @@ fn decided(call: &Call, line: &str, explanation: &Explanation) -> Result<Answer,
                 (false, DecisionSource::Rule(_)) => "as a rule says, without a sandbox",
                 (false, _) => "without a sandbox, since the settings turn it off (`sandbox.mode`)",
             };
-            Answer::Allow { reason: format!("runs {place}"), line: Some(replaced(call, line, Asked::No)?) }
+            Answer::Allow { reason: format!("runs {place}"), line: Some(replaced(call, line, Asked::No, next)?) }
         }
     })
 }
@@ -214,13 +239,13 @@ fn fetching(call: &Call, urls: &[String]) -> Result<Answer, String> {
     })
 }
 
-/// The destinations of a URL. Agents turn `http` into `https`, so both ports have to be granted for it.
+/// The destinations of a URL. Agents turn `http` into `https`, so both ports have to be granted for it, and for `ws`.
 fn destinations(url: &str) -> Result<Vec<flags::Destination>, String> {
     let unknown = || format!("`{}` is no address whose host is sure", url.escape_debug());
     let (scheme, rest) = url.split_once("://").ok_or_else(unknown)?;
     let ports: &[u16] = match scheme.to_ascii_lowercase().as_str() {
-        "https" => &[443],
-        "http" => &[80, 443],
+        "https" | "wss" => &[443],
+        "http" | "ws" => &[80, 443],
         _ => return Err(unknown()),
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -255,6 +280,8 @@ mod tests {
         assert_eq!(shown("HTTP://Example.com").as_deref(), Ok("example.com:80 example.com:443"));
         assert_eq!(shown("https://example.com:8443/").as_deref(), Ok("example.com:8443"));
         assert_eq!(shown("https://[::1]:1/").as_deref(), Ok("::1:1"));
+        assert_eq!(shown("wss://example.com/a").as_deref(), Ok("example.com:443"));
+        assert_eq!(shown("ws://example.com/a").as_deref(), Ok("example.com:80 example.com:443"));
         for url in [
             "example.com",
             "ftp://example.com",

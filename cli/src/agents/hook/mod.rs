@@ -7,6 +7,7 @@ mod answer;
 mod call;
 mod dialog;
 mod files;
+mod javascript;
 mod judge;
 mod line;
 mod pattern;

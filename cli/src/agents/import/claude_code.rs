@@ -84,14 +84,17 @@ fn rule(imported: &mut Imported, place: &str, text: &str, verdict: Verdict, proj
         ("Bash", Some(content), verdict) => {
             imported.command(place, text, verdict, &words::with_wildcards(content));
         }
-        ("Read", Some(content), Verdict::Deny) => match denied_path(content, project) {
-            Ok(path) => imported.value(
+        ("Read", Some(content), Verdict::Deny) => match denied_paths(content, project) {
+            Ok(paths) => imported.value(
                 (place, text),
                 (Some("sandbox"), "deny_read"),
-                toml::Value::from(vec![path]),
+                toml::Value::from(paths),
                 Some("commands can't read it either, and no approval lifts that"),
             ),
-            Err(why) => imported.left_out(place, text, &format!("{why}; {kept}")),
+            Err(why @ (PathError::NoProject | PathError::Exception)) => {
+                imported.left_out(place, text, &format!("{why}; {kept}"));
+            }
+            Err(why @ (PathError::Form | PathError::Everything)) => imported.lost(place, text, &why.to_string()),
         },
         ("WebFetch", Some(content), verdict) => web(imported, place, text, content, verdict),
         (_, Some(_), Verdict::Allow) => imported.left_out(
@@ -129,14 +132,38 @@ fn web(imported: &mut Imported, place: &str, text: &str, content: &str, verdict:
     }
 }
 
+/// Why a path can't be converted for `deny_read`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum PathError {
+    #[error("its pattern has a form that `deny_read` does not know")]
+    Form,
+    #[error("it means everything, or is a pattern that `deny_read` does not know")]
+    Everything,
+    #[error("it excepts files from other lines, which stay denied here")]
+    Exception,
+    #[error("it is relative to a project: name that with `--project DIR`")]
+    NoProject,
+}
+
+/// Converts a path, with each of its alternatives (`{a,b}`).
+fn denied_paths(content: &str, project: Option<&Path>) -> Result<Vec<String>, PathError> {
+    if content.trim_start().starts_with('!') {
+        return Err(PathError::Exception);
+    }
+    let Some((before, rest)) = content.split_once('{') else { return Ok(vec![denied_path(content, project)?]) };
+    // Neither nested ones nor several.
+    let (inside, after) = rest.split_once('}').ok_or(PathError::Form)?;
+    inside.split(',').map(|one| denied_path(&format!("{before}{one}{after}"), project)).collect()
+}
+
 /// Converts a path of Claude Code, which has the syntax of `.gitignore` except for its beginning, for `deny_read`.
-fn denied_path(content: &str, project: Option<&Path>) -> Result<String, &'static str> {
+fn denied_path(content: &str, project: Option<&Path>) -> Result<String, PathError> {
     let content = content.trim();
     let is_known = |c: char| !c.is_control() && !"{}!\\()\"'".contains(c);
     if content.is_empty() || !content.chars().all(is_known) || content.contains("..") {
-        return Err("its pattern has a form that `deny_read` does not know");
+        return Err(PathError::Form);
     }
-    let root = || project.and_then(Path::to_str).ok_or("it is relative to a project: name that with `--project DIR`");
+    let root = || project.and_then(Path::to_str).ok_or(PathError::NoProject);
     let path = if let Some(path) = content.strip_prefix("//") {
         format!("/{path}")
     } else if content.starts_with("~/") {
@@ -157,7 +184,7 @@ fn denied_path(content: &str, project: Option<&Path>) -> Result<String, &'static
     let named = path.split('/').all(|name| name == "**" || !name.contains("**"));
     let is_all = path.is_empty() || path == "~" || root() == Ok(path);
     if is_all || !named || path.starts_with("/**") {
-        return Err("it means everything, or is a pattern that `deny_read` does not know");
+        return Err(PathError::Everything);
     }
     Ok(path.to_owned())
 }
@@ -181,12 +208,27 @@ mod tests {
             ("//etc/shadow", "/etc/shadow"),
             ("./.env.*", "/p/.env.*"),
         ] {
-            assert_eq!(denied_path(content, project).as_deref(), Ok(expected), "{content}");
+            assert_eq!(denied_paths(content, project), Ok(vec![expected.to_owned()]), "{content}");
         }
-        for content in ["", "**", "//**", "~/**", "../x", "{a,b}", "a**b"] {
-            assert!(denied_path(content, project).is_err(), "{content}");
+        let both = ["/p/secret.env", "/p/b"].map(String::from).to_vec();
+        assert_eq!(denied_paths("./{secret.env,b}", project), Ok(both));
+        for (content, why) in [
+            ("", PathError::Form),
+            ("../x", PathError::Form),
+            ("{a,{b,c}}", PathError::Form),
+            ("{a,b}{c,d}", PathError::Form),
+            ("{a", PathError::Form),
+            ("{a,}", PathError::Form),
+            ("**", PathError::Everything),
+            ("//**", PathError::Everything),
+            ("~/**", PathError::Everything),
+            ("./{a,**}", PathError::Everything),
+            ("a**b", PathError::Everything),
+            ("!x", PathError::Exception),
+        ] {
+            assert_eq!(denied_paths(content, project), Err(why), "{content}");
         }
-        assert!(denied_path(".env", None).is_err());
+        assert_eq!(denied_paths(".env", None), Err(PathError::NoProject));
     }
 
     proptest! {

@@ -85,8 +85,9 @@ pub(super) fn read_policies(text: &str) -> Result<Imported, ImportError> {
     Ok(imported)
 }
 
-/// The keys of a rule that are conditions.
-const CONDITIONS: [&str; 6] = ["commandRegex", "argsPattern", "modes", "mcpName", "toolAnnotations", "subagent"];
+/// The keys of a rule that Stockade's rules express, or that say nothing of its commands. Every other one may be a
+/// condition.
+const KNOWN: [&str; 6] = ["toolName", "commandPrefix", "decision", "priority", "denyMessage", "deny_message"];
 
 fn policy(imported: &mut Imported, place: &str, rule: &toml::Table) {
     let text = Toml::Table(rule.clone()).to_string().replace('\n', "; ");
@@ -105,7 +106,7 @@ fn policy(imported: &mut Imported, place: &str, rule: &toml::Table) {
     if !tools.iter().any(|tool| *tool == "*" || SHELL.contains(tool)) {
         return imported.left_out(place, &text, "it is for a tool of gemini-cli's own, which holds it as before");
     }
-    let condition = CONDITIONS.into_iter().find(|key| rule.contains_key(*key));
+    let condition = rule.keys().find(|key| !KNOWN.contains(&key.as_str()));
     let prefixes = texts("commandPrefix");
     let named = prefixes.filter(|_| !rule.contains_key("commandRegex") && !rule.contains_key("argsPattern"));
     match (named, condition, verdict) {

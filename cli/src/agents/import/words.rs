@@ -23,8 +23,10 @@ pub(super) struct CommandPattern {
 pub(super) enum Rest {
     /// Words with the last one as a prefix, `ls*`: a rule with the last word would match less.
     WithinWord,
-    /// A wildcard followed by text, `git * main`.
+    /// A wildcard in the place of words and followed by text, `git * main`.
     Middle,
+    /// A wildcard within a word and followed by text, `python* -c`: a rule with the last word would match less.
+    MiddleOfWord,
     /// Shell syntax.
     Shell,
 }
@@ -33,7 +35,9 @@ impl Rest {
     pub(super) fn why(self) -> &'static str {
         match self {
             Self::WithinWord => "it also means words that only begin like that, and rules are of whole words",
-            Self::Middle => "it has a wildcard with something behind it, and rules are of the first words",
+            Self::Middle | Self::MiddleOfWord => {
+                "it has a wildcard with something behind it, and rules are of the first words"
+            }
             Self::Shell => "it has characters that a shell reads as more than words",
         }
     }
@@ -63,7 +67,11 @@ pub(super) fn with_wildcards(text: &str) -> CommandPattern {
             let (before, behind) = text.split_at_checked(at).unwrap_or((text, ""));
             let is_last = behind == "*" && !open;
             let whole = literal(before);
-            let rest = if is_last && !before.ends_with([' ', '\t']) { Rest::WithinWord } else { Rest::Middle };
+            let rest = match (before.is_empty() || before.ends_with([' ', '\t']), is_last) {
+                (true, _) => Rest::Middle,
+                (false, true) => Rest::WithinWord,
+                (false, false) => Rest::MiddleOfWord,
+            };
             CommandPattern { span: Span::Prefix, rest: whole.rest.or(Some(rest)), words: whole.words }
         }
     }
@@ -103,7 +111,9 @@ impl CommandPattern {
     pub(super) fn to_restrict(&self) -> Result<&[String], &'static str> {
         let words = match self.rest {
             // The last word is only a prefix.
-            Some(Rest::WithinWord) => self.words.split_last().map(|(_, before)| before).unwrap_or_default(),
+            Some(Rest::WithinWord | Rest::MiddleOfWord) => {
+                self.words.split_last().map(|(_, before)| before).unwrap_or_default()
+            }
             Some(Rest::Middle | Rest::Shell) | None => &self.words,
         };
         match (words.is_empty(), self.rest) {
@@ -138,6 +148,12 @@ mod tests {
             ("ls*", "ls Prefix", "-"),
             ("git push --f*", "git push --f Prefix", "git push"),
             ("git * main", "-", "git"),
+            ("python* -c *", "-", "-"),
+            ("python* *", "-", "-"),
+            ("git pu* --force", "-", "git"),
+            ("git pu** x", "-", "git"),
+            ("git push:* x", "-", "git"),
+            ("git push * --force:*", "-", "git push"),
             ("* --version", "-", "-"),
             ("*", "-", "-"),
             ("", "-", "-"),

@@ -118,8 +118,11 @@ pub(crate) fn put(text: &str, path: &[&str], value: &Value) -> Result<String, Te
 
 /// Removes a member of the document, with its comma.
 pub(crate) fn take_out(text: &str, key: &str) -> Result<String, TextError> {
-    let root = parse(text)?;
-    let Inside::Object(members) = &root.inside else { return Err(kind(&[], "an object")) };
+    without_member(text, &parse(text)?, key)
+}
+
+fn without_member(text: &str, object: &Spot, key: &str) -> Result<String, TextError> {
+    let Inside::Object(members) = &object.inside else { return Err(kind(&[], "an object")) };
     let Some(index) = members.iter().position(|(name, _)| name == key) else { return Ok(text.to_owned()) };
     let end = |index: usize| members.get(index).map(|(_, spot)| spot.span.end);
     let range = match (index.checked_sub(1).and_then(end), end(index), end(index + 1)) {
@@ -127,13 +130,26 @@ pub(crate) fn take_out(text: &str, key: &str) -> Result<String, TextError> {
         (None, Some(own), Some(_)) => {
             let mut behind = Reader { text, at: own, comments: Vec::new() };
             behind.take(',')?;
-            root.span.start + 1..behind.at
+            object.span.start + 1..behind.at
         }
-        (_, _, _) => root.span.start + 1..root.span.end.saturating_sub(1),
+        (_, _, _) => object.span.start + 1..object.span.end.saturating_sub(1),
     };
     let mut changed = text.to_owned();
     changed.replace_range(range, "");
     Ok(changed)
+}
+
+/// Removes the value at the path, and each of its parents, as long as it is empty.
+pub(crate) fn take_out_empty(text: &str, path: &[&str]) -> Result<String, TextError> {
+    let Some((key, parents)) = path.split_last() else { return Ok(text.to_owned()) };
+    let root = parse(text)?;
+    let is_empty = match find(&root, path)?.map(|spot| &spot.inside) {
+        Some(Inside::Object(members)) => members.is_empty(),
+        Some(Inside::Array(values)) => values.is_empty(),
+        Some(Inside::Other) | None => false,
+    };
+    let Some(parent) = find(&root, parents)?.filter(|_| is_empty) else { return Ok(text.to_owned()) };
+    take_out_empty(&without_member(text, parent, key)?, parents)
 }
 
 fn kind(path: &[&str], expected: &'static str) -> TextError {

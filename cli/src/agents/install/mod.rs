@@ -3,6 +3,7 @@
 mod diff;
 mod environment;
 mod file;
+mod hooks_off;
 pub(super) mod json_text;
 mod local_env;
 mod shell_setting;
@@ -37,8 +38,8 @@ pub(crate) enum InstallError {
     System { act: &'static str, path: PathBuf, source: std::io::Error },
     #[error("`{}` would mean something else after the change: change it by hand", .0.display())]
     Meaning(PathBuf),
-    #[error("`disableAllHooks` in `{}` turns every hook off: take it out first", .0.display())]
-    HooksOff(PathBuf),
+    #[error("`{key}` in `{}` turns Stockade's hook off: take that out first", .path.display())]
+    HooksOff { path: PathBuf, key: &'static str },
     #[error("`{}` has Stockade's hook beside another one in the same entry: give each an entry of its own", .0.display())]
     Shared(PathBuf),
     #[error("`{}` was changed by another program meanwhile: close the agent, and try again", .0.display())]
@@ -91,7 +92,7 @@ fn changed(args: &Install, scope: Scope, wiring: &Wiring) -> Result<String, Inst
         told += "Nothing was changed: this was a dry run.\n";
     } else {
         file.replace(after.as_deref(), end)?;
-        told += &done(args, wiring, &file);
+        told += &done(args, scope, wiring, &file);
     }
     Ok(told)
 }
@@ -114,6 +115,12 @@ fn put_in(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Copy)
     if is_there {
         return Ok((file.text.clone(), Copy::Left));
     }
+    // An installation of an earlier version is redone, so that the copy still fits.
+    if let (Some(command), Some(before)) = (wiring.command_in(file)?, file.copy()?)
+        && wiring.is_all_that_was_added(file, &before, text, &command)
+    {
+        return Ok((Some(wiring.added(file, &before, &wiring.command)?), Copy::Made));
+    }
     Ok((Some(wiring.renewed(file, text)?), Copy::Made))
 }
 
@@ -123,21 +130,19 @@ fn taken_out(wiring: &Wiring, file: &SettingsFile) -> Result<(Option<String>, Co
     wiring.check_entries(file)?;
     let Some(command) = wiring.command_in(file)? else { return Ok((Some(text.clone()), Copy::Left)) };
     let before = file.copy()?;
-    if let Ok(made) = wiring.added(file, before.as_deref().unwrap_or_default(), &command)
-        && made == *text
-    {
+    if wiring.is_all_that_was_added(file, before.as_deref().unwrap_or_default(), text, &command) {
         return Ok((before, Copy::Removed));
     }
     Ok((Some(wiring.removed(file, text)?), Copy::Left))
 }
 
-fn done(args: &Install, wiring: &Wiring, file: &SettingsFile) -> String {
+fn done(args: &Install, scope: Scope, wiring: &Wiring, file: &SettingsFile) -> String {
     let agent = args.agent.as_str();
     if args.undo {
         return format!("{agent} does without Stockade from its next start on.\n");
     }
     let mut told = format!("{agent} {} from its next start on. {}\n", wiring.effect(), wiring.tested);
-    for note in wiring.notes(file) {
+    for note in wiring.notes(file).into_iter().chain(wiring.obstacle(scope)) {
         told += &format!("Note: {note}\n");
     }
     let project = if args.project { " --project" } else { "" };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::environment::OwnEnvironment;
 use super::file::SettingsFile;
 use super::json_text::{self, TextError};
-use super::{InstallError, Scope, environment, local_env, places, shell_setting};
+use super::{InstallError, Scope, environment, hooks_off, local_env, places, shell_setting};
 use crate::args::AgentName;
 
 /// The format of the settings file.
@@ -21,6 +21,24 @@ enum SettingsForm {
     Shell,
 }
 
+type Events = &'static [(&'static str, &'static str)];
+
+/// Claude Code's events. Every tool comes to the hook, which knows those that it does not judge: a pattern of names leaves
+/// out the tools that a later version adds.
+const CLAUDE_CODE: Events = &[("PreToolUse", "*"), ("PermissionRequest", "Bash|Monitor")];
+const EARLIER_CLAUDE_CODE: &[Events] = &[&[
+    ("PreToolUse", "Bash|Write|Edit|MultiEdit|NotebookEdit|Read|Grep|Glob|WebFetch"),
+    ("PermissionRequest", "Bash"),
+]];
+const CODEX: Events = &[("PreToolUse", "*"), ("PermissionRequest", "Bash|apply_patch")];
+const EARLIER_CODEX: &[Events] = &[&[("PreToolUse", "Bash|apply_patch"), ("PermissionRequest", "Bash|apply_patch")]];
+const GEMINI: Events = &[("BeforeTool", "*")];
+const EARLIER_GEMINI: &[Events] = &[&[(
+    "BeforeTool",
+    "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search|\
+     search_file_content|web_fetch",
+)]];
+
 /// The configuration that makes an agent use Stockade.
 pub(super) struct Wiring {
     agent: AgentName,
@@ -30,7 +48,9 @@ pub(super) struct Wiring {
     /// The tested versions.
     pub(super) tested: &'static str,
     /// The events, each with a pattern of tools.
-    events: &'static [(&'static str, &'static str)],
+    events: Events,
+    /// The events of earlier versions.
+    earlier: &'static [Events],
     /// The hook's time limit, in the agent's unit. The hook itself answers earlier.
     limit: u64,
 }
@@ -47,6 +67,7 @@ impl Wiring {
                 command: program,
                 tested,
                 events: &[],
+                earlier: &[],
                 limit: 0,
             });
         }
@@ -54,35 +75,16 @@ impl Wiring {
             let shell = shell_setting::user_directory()?.join(crate::agents::opencode::NAME);
             let command = shell.into_os_string().into_string().map_err(|_| InstallError::Unnamed)?;
             let tested = "Tested with opencode 1.18.33.";
-            return Ok(Self { agent, form: SettingsForm::Shell, command, tested, events: &[], limit: 0 });
+            return Ok(Self { agent, form: SettingsForm::Shell, command, tested, events: &[], earlier: &[], limit: 0 });
         }
         let command = format!("'{}' hook {}", program.replace('\'', r"'\''"), agent.as_str());
-        let (events, limit, tested): (&[_], _, _) = match agent {
-            AgentName::ClaudeCode => (
-                &[
-                    ("PreToolUse", "Bash|Write|Edit|MultiEdit|NotebookEdit|Read|Grep|Glob|WebFetch"),
-                    ("PermissionRequest", "Bash"),
-                ],
-                30,
-                "Tested with Claude Code 2.1.325.",
-            ),
-            AgentName::Codex => (
-                &[("PreToolUse", "Bash|apply_patch"), ("PermissionRequest", "Bash|apply_patch")],
-                30,
-                "Tested with codex 0.169.0.",
-            ),
-            AgentName::Gemini => (
-                &[(
-                    "BeforeTool",
-                    "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search|\
-                     search_file_content|web_fetch",
-                )],
-                30_000,
-                "Tested with gemini-cli 0.61.0.",
-            ),
-            AgentName::Opencode => (&[], 0, ""),
+        let (events, earlier, limit, tested): (Events, &[Events], _, _) = match agent {
+            AgentName::ClaudeCode => (CLAUDE_CODE, EARLIER_CLAUDE_CODE, 30, "Tested with Claude Code 2.1.325."),
+            AgentName::Codex => (CODEX, EARLIER_CODEX, 30, "Tested with codex 0.169.0."),
+            AgentName::Gemini => (GEMINI, EARLIER_GEMINI, 30_000, "Tested with gemini-cli 0.61.0."),
+            AgentName::Opencode => (&[], &[], 0, ""),
         };
-        Ok(Self { agent, form: SettingsForm::Hooks, command, tested, events, limit })
+        Ok(Self { agent, form: SettingsForm::Hooks, command, tested, events, earlier, limit })
     }
 
     /// The settings file.
@@ -126,6 +128,22 @@ impl Wiring {
 
     /// The text with the hook.
     pub(super) fn added(&self, file: &SettingsFile, text: &str, command: &str) -> Result<String, InstallError> {
+        self.added_for(self.events, file, text, command)
+    }
+
+    /// Whether the text is this one with the hook of this version or of an earlier one, and nothing else.
+    pub(super) fn is_all_that_was_added(&self, file: &SettingsFile, before: &str, text: &str, command: &str) -> bool {
+        let mut all = std::iter::once(self.events).chain(self.earlier.iter().copied());
+        all.any(|events| self.added_for(events, file, before, command).is_ok_and(|made| made == text))
+    }
+
+    fn added_for(
+        &self,
+        events: Events,
+        file: &SettingsFile,
+        text: &str,
+        command: &str,
+    ) -> Result<String, InstallError> {
         if self.form == SettingsForm::Environments {
             return environment::added(text, &OwnEnvironment::new(command))
                 .map_err(|source| file.environment_error(source));
@@ -137,7 +155,7 @@ impl Wiring {
             expected =
                 shell_setting::with_shell(expected, command).ok_or_else(|| InstallError::Meaning(file.path.clone()))?;
         }
-        for (event, matcher) in self.events {
+        for (event, matcher) in events {
             let entry = self.entry(matcher, command);
             changed =
                 json_text::append(&changed, &["hooks", event], &entry).map_err(|source| file.text_error(source))?;
@@ -158,11 +176,25 @@ impl Wiring {
         if self.form == SettingsForm::Environments {
             return environment::renewed(text, &self.command).map_err(|source| file.environment_error(source));
         }
-        self.added(file, &self.removed(file, text)?, &self.command)
+        self.added(file, &self.without_entries(file, text)?, &self.command)
     }
 
-    /// The text without any hook of this program.
+    /// The text without any hook of this program, and without the lists that are empty then: they were made for it. Where
+    /// there are comments, those lists stay, since a comment may be about them.
     pub(super) fn removed(&self, file: &SettingsFile, text: &str) -> Result<String, InstallError> {
+        let mut changed = self.without_entries(file, text)?;
+        let has_comments = || json_text::without_comments(text).is_ok_and(|plain| plain != text);
+        if self.form != SettingsForm::Hooks || changed == text || has_comments() {
+            return Ok(changed);
+        }
+        for (event, _) in self.events {
+            let emptied = json_text::take_out_empty(&changed, &["hooks", event]);
+            changed = emptied.map_err(|source| file.text_error(source))?;
+        }
+        Ok(changed)
+    }
+
+    fn without_entries(&self, file: &SettingsFile, text: &str) -> Result<String, InstallError> {
         if self.form == SettingsForm::Environments {
             return environment::removed(text).map_err(|source| file.environment_error(source));
         }
@@ -183,9 +215,10 @@ impl Wiring {
 
     /// Checks that a hook in this file would be used, and could be removed.
     pub(super) fn check(&self, file: &SettingsFile) -> Result<(), InstallError> {
-        let off = file.text.as_deref().and_then(value).and_then(|settings| settings.get("disableAllHooks").cloned());
-        if self.agent == AgentName::ClaudeCode && off.is_some_and(|off| off != Value::Bool(false)) {
-            return Err(InstallError::HooksOff(file.path.clone()));
+        let settings = file.text.as_deref().and_then(value);
+        let key = settings.and_then(|settings| hooks_off::key_in(self.agent, &settings, &self.command));
+        if let Some(key) = key.filter(|_| self.form == SettingsForm::Hooks) {
+            return Err(InstallError::HooksOff { path: file.path.clone(), key });
         }
         self.check_entries(file)
     }
@@ -254,6 +287,17 @@ impl Wiring {
         Ok(None)
     }
 
+    /// The pattern of tools in the file's hook, if it is another one than would be installed.
+    fn other_pattern_in(&self, file: &SettingsFile) -> Option<String> {
+        let text = file.text.as_deref()?;
+        self.events.iter().find_map(|(event, matcher)| {
+            let entries = json_text::elements(text, &["hooks", event]).ok()?;
+            let own = value(entries.into_iter().find(|entry| self.is_ours(entry))?)?;
+            let found = own.get("matcher").and_then(Value::as_str).unwrap_or_default();
+            (found != *matcher && !found.is_empty()).then(|| found.to_owned())
+        })
+    }
+
     fn command_of(&self, entry: &str) -> Option<String> {
         let value = value(entry)?;
         let [hook] = value.get("hooks")?.as_array()?.as_slice() else { return None };
@@ -304,9 +348,11 @@ impl Wiring {
     }
 
     /// Why settings that are as they should be have no effect.
-    fn obstacle(&self, scope: Scope) -> Option<String> {
+    pub(super) fn obstacle(&self, scope: Scope) -> Option<String> {
         if self.form != SettingsForm::Shell {
-            return None;
+            let (path, key) =
+                hooks_off::found(self.agent, &self.command).filter(|_| self.form == SettingsForm::Hooks)?;
+            return Some(format!("`{key}` in `{}` turns its hooks off: take that out", path.display()));
         }
         if !shell_setting::leads_here(Path::new(&self.command)) {
             let again = "run `stockade install opencode` again: opencode takes `bash` meanwhile";
@@ -383,8 +429,14 @@ pub(crate) fn wired() -> Vec<Wired> {
             }
             (Ok(false), Ok(None)) => return None,
             (Ok(false), Ok(Some(command))) => {
-                let again = format!("run `stockade install {}` again", agent.as_str());
-                Some(format!("it is not as this program would write it (`{command}`): {again}"))
+                let project = if scope == Scope::Project { " --project" } else { "" };
+                let again = format!("run `stockade install {}{project}` again", agent.as_str());
+                Some(match wiring.other_pattern_in(&file) {
+                    Some(pattern) if command == wiring.command => format!(
+                        "its hook is for the tools `{pattern}` alone, so that others run commands unjudged: {again}"
+                    ),
+                    _ => format!("it is not as this program would write it (`{command}`): {again}"),
+                })
             }
         };
         Some(Wired { agent, path, command: wiring.command, problem })
