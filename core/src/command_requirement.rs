@@ -10,10 +10,9 @@ use crate::runtime::{Requirement, ToolContext};
 use crate::session::{RulesOutside, Sandboxing, Session};
 use crate::skills::{named, skill_scripts};
 use crate::starts_tell::starts_tell;
-use crate::steering_variable::steering_variable;
 use crate::verdict::{RuleVerdict, Verdict};
-use crate::writable_program::{has_writable_program, planted_program};
-use crate::writable_repository::has_writable_repository;
+use crate::writable_program::{planted_program, why_program_is_steered};
+use crate::writable_repository::why_git_is_steered;
 
 /// The requirement for a command, from the rules, the session and what is asked for. `execution` is what it would run with.
 pub(crate) fn command_requirement(
@@ -101,10 +100,8 @@ fn promised(session: &Session, evaluation: &Evaluation) -> String {
 /// Where a command that rules allow runs: outside if its rules say so, no restriction needs the sandbox, and the
 /// session's commands could have planted neither its programs nor its repository.
 fn placement(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Placement {
-    let is_commands_own = || {
-        has_writable_program(session, cwd, &verdict.parsed) || has_writable_repository(session, cwd, &verdict.parsed)
-    };
-    if rules_let_leave(session, verdict) && !is_commands_own() { Placement::Outside } else { Placement::Inside }
+    let leaves = rules_let_leave(session, verdict) && kept_inside(session, cwd, verdict).is_none();
+    if leaves { Placement::Outside } else { Placement::Inside }
 }
 
 fn rules_let_leave(session: &Session, verdict: &Verdict) -> bool {
@@ -117,14 +114,14 @@ fn rules_let_leave(session: &Session, verdict: &Verdict) -> bool {
         && verdict.evaluation.placement(&verdict.parsed, unsaid) == Placement::Outside
 }
 
-/// The variable that keeps a command in the sandbox although its rules let it leave.
-pub(crate) fn kept_by_variable(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Option<String> {
-    let cwd = cwd.to_host_path().filter(|_| rules_let_leave(session, verdict))?;
-    let name = steering_variable(session, &cwd)?;
-    Some(format!(
-        "a rule lets it leave the sandbox, but the variable `{name}` could lead it to what commands or the project wrote: \
-         unset it, or name it in `exclude` of `[env]`"
-    ))
+/// What keeps a command in the sandbox although its rules let it leave.
+pub(crate) fn kept_inside(session: &Session, cwd: &AbsPath, verdict: &Verdict) -> Option<String> {
+    if !rules_let_leave(session, verdict) {
+        return None;
+    }
+    let why = why_program_is_steered(session, cwd, &verdict.parsed)
+        .or_else(|| why_git_is_steered(session, cwd, &verdict.parsed))?;
+    Some(format!("a rule lets it leave the sandbox, but {why}"))
 }
 
 /// The rules that allow a command, by their positions.

@@ -11,7 +11,7 @@ use stockade_protocol::{
 use stockade_sandboxing::{OwnPlace, leads_to};
 
 use crate::approvals::Confinement;
-use crate::command_requirement::kept_by_variable;
+use crate::command_requirement::kept_inside;
 use crate::connections::named_rules;
 use crate::enforced::Enforced;
 use crate::judgement::{Judgement, Purpose};
@@ -164,7 +164,7 @@ impl Orchestrator {
         let left_to_starts = verdict.as_ref().and_then(|verdict| verdict.left_to_starts.clone());
         let verdict = verdict.map_or_else(|| Verdict::of(&ctx.rules.policy(), &request.command), |verdict| *verdict);
         if sandboxed {
-            warnings.extend(kept_by_variable(ctx.session, &request.cwd, &verdict));
+            warnings.extend(kept_inside(ctx.session, &request.cwd, &verdict));
         }
         let mut inside = Vec::new();
         if are_judged(ctx.session, &ctx.rules.policy(), confinement) {

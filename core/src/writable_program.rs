@@ -14,23 +14,36 @@ use crate::places::may_be_planted;
 use crate::session::{Sandboxing, Session};
 use crate::steering_variable::steering_variable;
 
-/// Whether any program of the line is writable, or could load writable files because of its variables, as far as that
+/// Why a program of the line could be another one, or could load writable files because of its variables, as far as that
 /// can be determined before it runs. Without a sandbox there is none to leave.
-pub(crate) fn has_writable_program(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> bool {
+pub(crate) fn why_program_is_steered(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> Option<String> {
     if session.sandboxing() != Sandboxing::On {
-        return false;
+        return None;
     }
-    let Some(cwd) = cwd.to_host_path() else { return true };
+    let Some(cwd) = cwd.to_host_path() else { return Some(String::from("its directory has no name on this system")) };
+    if line.commands.iter().any(|part| !part.assigns.is_empty()) {
+        return Some(String::from("the line sets variables"));
+    }
     let variables = session.permissions.environment.apply(session.environment.clone());
     let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
-    if line.commands.iter().any(|part| !part.assigns.is_empty())
-        || has_writable_path(session, &path)
-        || steering_variable(session, &cwd).is_some()
-    {
-        return true;
+    if let Some(directory) = writable_path(session, &path) {
+        return Some(format!("commands may write `{}`, a directory of `PATH`", shown(&directory)));
+    }
+    if let Some(name) = steering_variable(session, &cwd) {
+        return Some(format!(
+            "the variable `{name}` could lead it to what commands or the project wrote: unset it, or name it in `exclude` \
+             of `[env]`"
+        ));
     }
     let programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
-    programs.filter_map(|program| find(&program, &path, &cwd)).any(|program| may_be_planted(session, &program))
+    let planted =
+        programs.filter_map(|program| find(&program, &path, &cwd)).find(|file| may_be_planted(session, file))?;
+    Some(format!("commands may have put `{}` there", shown(&planted)))
+}
+
+/// A path in a message.
+fn shown(path: &Path) -> RawText {
+    RawText::from(path.to_string_lossy().as_ref())
 }
 
 /// The first program of the line that may be planted: it is found in a writable directory or, without a sandbox, below
@@ -74,10 +87,9 @@ pub(crate) fn find(program: &OsStr, path: &OsStr, cwd: &Path) -> Option<PathBuf>
     std::env::split_paths(path).map(|directory| cwd.join(directory).join(given)).find(|file| file.is_file())
 }
 
-/// Whether `PATH` has a relative or a writable directory. A program could then start a planted one by name, also after
-/// a `cd`.
-fn has_writable_path(session: &Session, path: &OsStr) -> bool {
-    std::env::split_paths(path).any(|directory| may_be_planted(session, &directory))
+/// A relative or writable directory of `PATH`. A program could start a planted one by name, also after a `cd`.
+fn writable_path(session: &Session, path: &OsStr) -> Option<PathBuf> {
+    std::env::split_paths(path).find(|directory| may_be_planted(session, directory))
 }
 
 #[cfg(all(test, unix))]
@@ -110,7 +122,7 @@ mod tests {
         let mut session = Session::new("t".parse().unwrap(), AskForApproval::Never, policy, &host).unwrap();
         let is_found = |session: &Session, words: &[&str]| {
             let line = parse_argv(&Argv::parse(words.iter().copied()).unwrap());
-            has_writable_program(session, &text(&workspace).parse().unwrap(), &line)
+            why_program_is_steered(session, &text(&workspace).parse().unwrap(), &line).is_some()
         };
         for (path, words, wanted) in [
             (format!("{}/bin:{}", text(&workspace), text(&system)), &["tool", "x"][..], true),

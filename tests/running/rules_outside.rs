@@ -315,3 +315,25 @@ fn git_is_not_given_half_of_its_settings() {
     command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "user.name").env("GIT_CONFIG_VALUE_0", "x");
     said(&mut command, 0);
 }
+
+/// What keeps a command inside is said.
+#[test]
+fn explain_says_what_keeps_a_command_inside() {
+    let home = with_repositories("prefix_rule(pattern=[\"git\"], outside = True)\n");
+    let told = |words: &[&str], name: &str, value: &str| {
+        let mut command = home.stockade(&[&["explain"], words].concat());
+        said(command.env(name, value), 0).stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let path = format!("{}:/usr/bin:/bin", home.path("ws").display());
+    for (words, (name, value), why) in [
+        (&["--", "git", "status"][..], ("PATH", path.as_str()), "a directory of `PATH`"),
+        (&["--", "git", "status"], ("EDITOR_FILE", "./x"), "the variable `EDITOR_FILE` could lead it"),
+        (&["--", "git", "push", "nowhere"], ("LANG", "C"), "nowhere"),
+        (&["--cwd", "f", "--", "git", "status"], ("LANG", "C"), "a rule lets it leave the sandbox, but"),
+    ] {
+        let told = told(words, name, value);
+        let kept = told.split_once("a rule lets it leave the sandbox, but").map(|(_, kept)| kept.to_owned());
+        assert!(told.contains("where in the sandbox"), "{words:?}: {told}");
+        assert!(kept.is_some_and(|kept| why.starts_with("a rule") || kept.contains(why)), "{words:?}: {told}");
+    }
+}

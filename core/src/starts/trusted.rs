@@ -15,7 +15,7 @@ use super::rule_grant::RuleGrant;
 use crate::places::may_be_planted;
 use crate::session::Session;
 use crate::steering_variable::{is_steering, steering_variable};
-use crate::writable_program::has_writable_program;
+use crate::writable_program::why_program_is_steered;
 
 /// Programs that run the text of their arguments, of their input, or of files that those name. Versions may follow a
 /// name.
@@ -111,8 +111,8 @@ pub(super) fn check(session: &Session, copy: &StartCopy, grant: &RuleGrant) -> R
     if let Some((name, _)) = copy.variables.iter().find(|(_, value)| value.as_bytes().contains(&b'/')) {
         return Err(format!("the variable `{name}` of its caller has a path in it"));
     }
-    if has_writable_program(session, &copy.cwd, &grant.line) {
-        return Err(String::from("commands may write its program, or a directory of `PATH`"));
+    if let Some(why) = why_program_is_steered(session, &copy.cwd, &grant.line) {
+        return Err(why);
     }
     let mut variables = git::check(session, copy, &cwd, grant)?;
     variables.extend(copy.variables.iter().cloned());
