@@ -9,6 +9,9 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../cli/src/agents/hook/call.rs"]
 #[allow(dead_code, reason = "only the parser is called here")]
 mod call;
+#[path = "../../cli/src/agents/hook/javascript.rs"]
+#[allow(dead_code, reason = "only the parser is called here")]
+mod javascript;
 #[path = "../../cli/src/agents/hook/line.rs"]
 #[allow(dead_code, reason = "only the parser is called here")]
 mod line;
@@ -28,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
     use args::AgentName::{ClaudeCode, Codex, Gemini, Opencode};
     for agent in [ClaudeCode, Codex, Gemini, Opencode] {
         if let Ok(call) = call::read(agent, data)
-            && let call::Tool::Shell { line } = &call.tool
+            && let call::Tool::Shell { line, .. } = &call.tool
         {
             check_line(line);
         }

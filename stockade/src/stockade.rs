@@ -127,6 +127,10 @@ impl Stockade {
     }
 
     /// Explains what would happen to a command, without running it.
+    ///
+    /// The verdict is this session's: without an approver the policy is `never`, and what would be asked about is forbidden.
+    /// To judge for a program that asks, set the same [`ask`](crate::Builder::ask): `on-failure`, the default with an
+    /// approver, asks nothing in advance, since the sandbox is what holds; `on-request` also asks about dangerous lines.
     pub fn explain<S: Into<OsString>>(&self, command: impl IntoIterator<Item = S>) -> Result<Explanation, Error> {
         self.command(command).explain()
     }
