@@ -109,6 +109,9 @@ pub(crate) fn file_rule(rule: &FileRule) -> String {
         (Access::None | Access::Read, RuleSource::OwnFiles) => {
             format!("`{target}` holds Stockade's own files, which no sandboxed command may write")
         }
+        (Access::None | Access::Read, RuleSource::OwnFilesLink) => {
+            format!("`{target}` is a link to Stockade's own files, which no sandboxed command may change")
+        }
         (Access::Read, RuleSource::ProtectedMetadata) => format!("`{target}` is protected from writing"),
         (Access::Read, _) => format!("`{target}` may only be read"),
         (Access::Scratch, _) => format!("`{target}` is an empty private directory"),

@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use stockade_protocol::{AbsPath, ParsedLine, RawText, Word};
@@ -13,6 +14,10 @@ use stockade_protocol::{AbsPath, ParsedLine, RawText, Word};
 use crate::places::may_be_planted;
 use crate::session::{Sandboxing, Session};
 use crate::steering_variable::steering_variable;
+
+/// As much as the kernel looks at for an interpreter, and as often.
+const LONGEST_HEAD: u64 = 256;
+const MOST_INTERPRETERS: usize = 5;
 
 /// Why a program of the line could be another one, or could load writable files because of its variables, as far as that
 /// can be determined before it runs. Without a sandbox there is none to leave.
@@ -36,9 +41,32 @@ pub(crate) fn why_program_is_steered(session: &Session, cwd: &AbsPath, line: &Pa
         ));
     }
     let programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
-    let planted =
-        programs.filter_map(|program| find(&program, &path, &cwd)).find(|file| may_be_planted(session, file))?;
+    let files = programs.filter_map(|program| find(&program, &path, &cwd));
+    let planted = files.flat_map(with_interpreters).find(|file| may_be_planted(session, file))?;
     Some(format!("commands may have put `{}` there", shown(&planted)))
+}
+
+/// A program's file and, if that is a script, its interpreters, as the kernel follows them.
+fn with_interpreters(file: PathBuf) -> Vec<PathBuf> {
+    let mut all = vec![file];
+    while let Some(next) = all.last().and_then(|file| interpreter(file)) {
+        all.push(next);
+        if all.len() > MOST_INTERPRETERS {
+            break;
+        }
+    }
+    all
+}
+
+/// The interpreter that the first line of a script names.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut head = Vec::new();
+    // What is no file could be waited for.
+    let file = script.is_file().then(|| fs::File::open(script).ok())??;
+    file.take(LONGEST_HEAD).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
+    RawText::from(word.to_vec()).to_os_string().map(PathBuf::from)
 }
 
 /// A path in a message.

@@ -18,6 +18,7 @@ use crate::places::is_commands_own;
 use crate::session::{Sandboxing, Session};
 
 mod command_lines;
+mod gitlinks;
 mod named;
 mod places;
 mod remotes;
@@ -140,6 +141,8 @@ fn user_settings(session: &Session) -> Vec<PathBuf> {
 struct Repository {
     /// The working tree, or a bare repository itself.
     top: PathBuf,
+    /// The working tree's own metadata.
+    directory: PathBuf,
     /// The directory that all working trees share.
     common: PathBuf,
     settings: [PathBuf; 2],
@@ -172,7 +175,7 @@ impl Repository {
             return Err(writable());
         }
         let settings = [directory.join("config.worktree"), common.join("config")];
-        Ok(Some(Self { top: top.to_owned(), common, settings }))
+        Ok(Some(Self { top: top.to_owned(), directory, common, settings }))
     }
 
     /// Remotes in files of their own, as git had them before its settings.
@@ -220,12 +223,26 @@ impl Judged<'_> {
         if let Some(why) = self.settings.iter().find_map(|setting| why_steered(&self.places, setting, used)) {
             return Err(why);
         }
+        if used == Use::Anything && self.repository.is_some_and(|repository| self.has_submodules(repository)) {
+            return Err(format!(
+                "git {subcommand} looks into submodules, whose settings commands may write: only `push`, `fetch` and \
+                 `ls-remote` do without"
+            ));
+        }
         if connects(subcommand) && self.repository.is_some_and(Repository::has_old_remotes) {
             return Err(String::from(
                 "its repository has remotes in files (`remotes`, `branches`), which are not read",
             ));
         }
         remotes::check(self.settings, subcommand, rest)
+    }
+
+    /// Whether the index may name submodules, or commands may change it.
+    fn has_submodules(&self, repository: &Repository) -> bool {
+        let index = repository.directory.join("index");
+        !self.session.repositories.is_empty()
+            || is_commands_own(self.session, &index)
+            || gitlinks::may_have_submodules(&index)
     }
 
     /// An alias is a command line of its own.

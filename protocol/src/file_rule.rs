@@ -40,6 +40,8 @@ pub enum RuleSource {
     /// Stockade's own settings, rules, profiles, state and trail: an upper bound for the path and
     /// everything below it, which no other rule and no grant exceeds.
     OwnFiles,
+    /// A link on the way to those: an upper bound for the link, and not for what is behind it.
+    OwnFilesLink,
 }
 
 /// What a rule speaks of.
@@ -94,7 +96,7 @@ impl FileRule {
 
     /// Whether this is a bound on Stockade's own files, which overrides all other rules and grants.
     pub fn is_bound(&self) -> bool {
-        self.source == RuleSource::OwnFiles
+        matches!(self.source, RuleSource::OwnFiles | RuleSource::OwnFilesLink)
     }
 
     /// Whether this is one of the default masks, which naming the path lifts.

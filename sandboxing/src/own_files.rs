@@ -30,26 +30,25 @@ pub fn protect_own_files(permissions: &Permissions, files: &dyn HostFiles) -> Re
     Ok(Permissions { files: FileRules::new(rules)?, ..permissions.clone() })
 }
 
-/// A bound on a link that leads to a place with a bound is not followed again: it may be a link on the way there, such as a link
-/// in the place of `/home`, and what is behind that is not Stockade's own.
 fn places_of_bounds(permissions: &Permissions, files: &dyn HostFiles) -> Vec<FileRule> {
-    let bounds = permissions.files.iter().filter(|rule| rule.is_bound());
-    let paths = bounds.filter_map(|bound| match &bound.target {
-        FileTarget::Path(path) => Some((bound, path)),
-        FileTarget::Glob(_) => None,
-    });
-    let ways: Vec<(&FileRule, &AbsPath, LinkedWay)> =
-        paths.map(|(bound, path)| (bound, path, way(path, files))).collect();
-    let bounded: BTreeSet<&AbsPath> = ways.iter().map(|(_, path, _)| *path).collect();
-    let has_end = |way: &&LinkedWay| way.end.as_ref().is_some_and(|end| bounded.contains(end));
-    let on_the_way: BTreeSet<&AbsPath> =
-        ways.iter().map(|(.., way)| way).filter(has_end).flat_map(|way| &way.links).collect();
-    let followed = ways.iter().filter(|(_, path, _)| !on_the_way.contains(path));
-    let places = followed.flat_map(|(bound, _, way)| {
-        let at = |place: &AbsPath| FileRule { target: FileTarget::Path(place.clone()), ..(*bound).clone() };
-        way.links.iter().chain(&way.end).map(at)
-    });
-    places.collect()
+    let bounds: Vec<&FileRule> = permissions.files.iter().filter(|rule| rule.is_bound()).collect();
+    let is_own = |link: &AbsPath| {
+        let at_link = |rule: &&FileRule| matches!(&rule.target, FileTarget::Path(path) if path == link);
+        bounds.iter().any(|rule| at_link(rule) && rule.source == RuleSource::OwnFiles)
+    };
+    let of_bound = |bound: &&FileRule| -> Vec<FileRule> {
+        let FileTarget::Path(path) = &bound.target else { return Vec::new() };
+        let LinkedWay { links, end } = way(path, files);
+        let at = |place, source| FileRule { target: FileTarget::Path(place), source, ..(*bound).clone() };
+        // What is behind a link on the way is not Stockade's own, such as a home.
+        let end = end.filter(|_| bound.source == RuleSource::OwnFiles);
+        let links = links.into_iter().filter(|link| !is_own(link));
+        links
+            .map(|link| at(link, RuleSource::OwnFilesLink))
+            .chain(end.map(|end| at(end, RuleSource::OwnFiles)))
+            .collect()
+    };
+    bounds.iter().flat_map(of_bound).collect()
 }
 
 /// The bounds of a sandbox: the real locations and, for each missing file, the first missing directory of its path,
@@ -271,6 +270,33 @@ mod tests {
                 ("real/elsewhere/x", Access::Read),
             ] {
                 assert_eq!(resolved.access(&at(path)), access, "{path}");
+            }
+        }
+    }
+
+    /// A path of Stockade's own that is a link is followed, also if another one lies behind it, and every link stays.
+    #[test]
+    fn own_paths_that_are_links_are_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("dot/v2/own")).unwrap();
+        fs::write(root.join("dot/v2/own/extra"), "").unwrap();
+        symlink("v2", root.join("dot/current")).unwrap();
+        symlink("dot/current/own", root.join("config")).unwrap();
+        let base = AbsPath::from_path(&root).unwrap();
+        let at = |path: &str| base.join(path).unwrap();
+        let own = |path: &str| FileRule::path(at(path), Access::Read).from_source(RuleSource::OwnFiles);
+        for others in [&["dot/v2/own"][..], &["config/extra", "dot/v2/own/extra"], &["dot/current/own/extra"], &[]] {
+            let own = std::iter::once("config").chain(others.iter().copied()).map(own);
+            let files = FileRules::new(own.chain([FileRule::path(at("dot"), Access::Write)])).unwrap();
+            let mut permissions = Permissions { files, ..Permissions::default() };
+            for _ in 0..2 {
+                permissions = protect_own_files(&permissions, &RealFiles).unwrap();
+                let resolved = crate::resolve_links(&permissions, &RealFiles).unwrap();
+                for path in ["dot/current", "dot/v2/own", "dot/v2/own/rules/x"] {
+                    assert_eq!(resolved.access(&at(path)), Access::Read, "{path} {others:?}");
+                }
+                assert_eq!(resolved.access(&at("dot/v2/x")), Access::Write, "{others:?}");
             }
         }
     }

@@ -107,3 +107,41 @@ fn words_that_are_not_shown_give_nothing() {
     assert!(shown.concat().contains("its words are too many to be shown in a question"), "{shown:?}");
     assert!(world.notes().is_empty(), "{rest}");
 }
+
+/// A script is what its interpreter makes of it.
+#[test]
+fn an_interpreter_that_commands_write_keeps_a_line_inside() {
+    for world in worlds("prefix_rule([\"tool\"], outside = True)\n") {
+        let interpreter = world.home.path("ws/venv/python").display().to_string();
+        let outside = world.home.path("outside/made").display().to_string();
+        world.home.write("bin/tool", &format!("#!{interpreter}\n"));
+        world.home.write("ws/venv/python", &format!("#!/bin/sh\ntouch {outside}\n"));
+        for name in ["bin/tool", "ws/venv/python"] {
+            let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(world.home.path(name), executable).unwrap();
+        }
+        world.home.give_to_user();
+        world.command(&["--ask", "never"], &["tool"]).output().unwrap();
+        assert!(!world.home.exists("outside/made"), "{}", world.engine);
+        assert!(program(world.home.path("bin/tool").to_str().unwrap()).status().unwrap().success());
+        assert!(world.home.exists("outside/made"), "it works without the sandbox");
+    }
+}
+
+/// A link that a command makes is no other program, wherever it makes it.
+#[test]
+fn links_of_a_commands_own_are_followed() {
+    for world in worlds("prefix_rule([\"touch\"], decision = \"forbidden\", justification = \"not this one\")\n") {
+        let ws = world.home.path("ws").display().to_string();
+        world.home.write(
+            "ws/hidden",
+            &format!(
+                "touch=$(command -v touch); for d in /tmp /dev/shm {ws}; do ln -s $touch $d/zz; $d/zz made; \
+             printf '#!%s made\\n' $d/zz > script; chmod +x script; ./script; done; true\n"
+            ),
+        );
+        world.home.give_to_user();
+        let told = world.runs(&[], "sh hidden", 0).stderr;
+        assert!(!world.home.exists("ws/made") && told.contains("not this one"), "{}: {told}", world.engine);
+    }
+}

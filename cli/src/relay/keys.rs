@@ -111,7 +111,8 @@ impl Passing {
                 Err(_) => return,
             }
             let [stop, keys] = files.map(|file| file.revents());
-            if !stop.is_empty() {
+            // A terminal that was closed is ready for ever, and has no keys.
+            if !stop.is_empty() || keys.intersects(PollFlags::HUP | PollFlags::ERR) {
                 return;
             }
             if !reads && !keys.is_empty() {

@@ -2105,6 +2105,7 @@ export type RpcId = number | string;
  * - `approval`: It was approved for this run.
  * - `own_files`: Stockade's own settings, rules, profiles, state and trail: an upper bound for the path and
  * everything below it, which no other rule and no grant exceeds.
+ * - `own_files_link`: A link on the way to those: an upper bound for the link, and not for what is behind it.
  */
 export type RuleSource =
   | "administrator"
@@ -2112,7 +2113,8 @@ export type RuleSource =
   | "protected_metadata"
   | "credential_mask"
   | "approval"
-  | "own_files";
+  | "own_files"
+  | "own_files_link";
 
 /** Asks the rules about a command. */
 export interface RulesCheckParams {

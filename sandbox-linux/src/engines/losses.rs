@@ -82,7 +82,7 @@ impl Losses {
                 Some(RuleSource::Administrator) => losses.administrators.push(path),
                 // An empty server directory exposes nothing.
                 Some(RuleSource::OwnFiles) if access == Access::None && is_empty(&path) => {}
-                Some(RuleSource::OwnFiles) => losses.own_files.push(path),
+                Some(RuleSource::OwnFiles | RuleSource::OwnFilesLink) => losses.own_files.push(path),
                 Some(
                     RuleSource::Policy
                     | RuleSource::ProtectedMetadata

@@ -113,7 +113,10 @@ impl Repositories {
         let is_plain = match rule.source {
             RuleSource::ProtectedMetadata => true,
             RuleSource::Policy | RuleSource::Approval => is_outside,
-            RuleSource::Administrator | RuleSource::CredentialMask | RuleSource::OwnFiles => false,
+            RuleSource::Administrator
+            | RuleSource::CredentialMask
+            | RuleSource::OwnFiles
+            | RuleSource::OwnFilesLink => false,
         };
         rule.access == Access::Read && is_plain
     }

@@ -183,6 +183,8 @@ struct Words {
 struct Interpreter {
     program: Vec<u8>,
     argument: Option<Vec<u8>>,
+    /// Where a link leads that the command may have made.
+    led_to: Option<Vec<u8>>,
 }
 
 impl Reader<'_> {
@@ -212,7 +214,8 @@ impl Reader<'_> {
         let mut programs = vec![named.path.clone()];
         programs.extend(told.filter(|told| !told.is_empty() && base_name(told) != base_name(&named.path)));
         programs.extend(self.led_to(&named));
-        let of_interpreters = interpreters.iter().map(|interpreter| &interpreter.program);
+        let of_interpreters =
+            interpreters.iter().flat_map(|found| std::iter::once(&found.program).chain(&found.led_to));
         let names = programs.iter().chain(of_interpreters).chain(&file);
         let may_concern = |name: &[u8]| self.keeper.concerns(name) || is_loader(name);
         if !names.into_iter().any(|name| may_concern(base_name(name))) {
@@ -228,9 +231,11 @@ impl Reader<'_> {
         let plain = programs.iter().map(|program| form(std::slice::from_ref(program), rest));
         let mut forms: Vec<Vec<RawText>> = plain.collect();
         let mut script = vec![named.path.clone()];
-        for Interpreter { program, argument } in interpreters {
+        for Interpreter { program, argument, led_to } in interpreters {
             let before: Vec<Vec<u8>> = std::iter::once(program).chain(argument).chain(script).collect();
             forms.push(form(&before, rest));
+            let others = led_to.into_iter().chain(before.iter().skip(1).cloned()).collect::<Vec<_>>();
+            forms.extend((others.len() == before.len()).then(|| form(&others, rest)));
             script = before;
         }
         let file = self.load(&mut forms).or(file);
@@ -302,8 +307,9 @@ impl Reader<'_> {
     fn led_to(&self, named: &Named) -> Option<Vec<u8>> {
         let found = named.found.as_ref()?;
         let given = AbsPath::parse(named.path.clone()).ok()?;
-        let leads_on = base_name(found.path.as_raw().as_bytes()) != base_name(&named.path);
-        (leads_on && self.files.access(&given) == Access::Write).then(|| found.path.as_raw().as_bytes().to_vec())
+        // The sandbox has its own `/dev`, and private directories.
+        let is_own = self.files.access(&given) != Access::Read || named.path.starts_with(b"/dev/");
+        (is_own && found.path != given).then(|| found.path.as_raw().as_bytes().to_vec())
     }
 
     /// The interpreters of a script, its own first.
@@ -311,8 +317,12 @@ impl Reader<'_> {
         let mut all = Vec::new();
         let mut head = found.and_then(head_of);
         while let Some(interpreter) = head.as_deref().and_then(interpreter) {
-            let next = self.view.locate(&interpreter.program, LastLink::Followed).ok();
-            all.push(interpreter);
+            let path = self.view.absolute(self.call.thread, None, &interpreter.program);
+            let path = path.unwrap_or_else(|| interpreter.program.clone());
+            let next = self.view.locate(&path, LastLink::Followed).ok();
+            let named = Named { path, found: next };
+            all.push(Interpreter { led_to: self.led_to(&named), ..interpreter });
+            let next = named.found;
             if all.len() >= MOST_INTERPRETERS {
                 break;
             }
@@ -387,7 +397,7 @@ fn interpreter(head: &[u8]) -> Option<Interpreter> {
     let (program, argument) = line.split_at_checked(end)?;
     let argument = argument.trim_ascii();
     let argument = (!argument.is_empty()).then(|| argument.to_vec());
-    (!program.is_empty()).then(|| Interpreter { program: program.to_vec(), argument })
+    (!program.is_empty()).then(|| Interpreter { program: program.to_vec(), argument, led_to: None })
 }
 
 #[cfg(test)]

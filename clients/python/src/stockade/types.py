@@ -3985,7 +3985,7 @@ RiskLevel: TypeAlias = Literal["low", "medium", "high"]
 
 
 RuleSource: TypeAlias = (
-    Literal["administrator", "policy", "protected_metadata", "credential_mask", "approval", "own_files"]
+    Literal["administrator", "policy", "protected_metadata", "credential_mask", "approval", "own_files", "own_files_link"]
 )
 """Where a rule comes from, the firmest first.
 
@@ -3997,6 +3997,8 @@ RuleSource: TypeAlias = (
 - `approval`: It was approved for this run.
 - `own_files`: Stockade's own settings, rules, profiles, state and trail: an upper bound for the path
   and everything below it, which no other rule and no grant exceeds.
+- `own_files_link`: A link on the way to those: an upper bound for the link, and not for what is behind
+  it.
 """
 
 

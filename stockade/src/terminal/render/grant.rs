@@ -110,7 +110,7 @@ pub(super) fn file_rule(rule: &FileRule, detail: Detail) -> String {
         RuleSource::Administrator => " (set by the administrator)",
         RuleSource::ProtectedMetadata => " (protected, so that a command can't take over later)",
         RuleSource::CredentialMask => " (well-known credentials)",
-        RuleSource::OwnFiles => " (Stockade's own files)",
+        RuleSource::OwnFiles | RuleSource::OwnFilesLink => " (Stockade's own files)",
         RuleSource::Policy | RuleSource::Approval => "",
     };
     format!("{verb} {target}{source}")
