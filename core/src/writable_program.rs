@@ -95,7 +95,7 @@ pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLin
             program.starts_with(&host_cwd) || fs::canonicalize(&host_cwd).is_ok_and(|cwd| real.starts_with(cwd))
         }
     };
-    programs.filter_map(|program| find(&program, &path, &host_cwd)).find(is_planted)
+    programs.filter_map(|program| find(&program, &path, &host_cwd)).flat_map(with_interpreters).find(is_planted)
 }
 
 /// The file of a program with the session's variables.

@@ -111,7 +111,8 @@ fn words_that_are_not_shown_give_nothing() {
 /// A script is what its interpreter makes of it.
 #[test]
 fn an_interpreter_that_commands_write_keeps_a_line_inside() {
-    for world in worlds("prefix_rule([\"tool\"], outside = True)\n") {
+    let rules = ["outside = True", "profile = \"notes\""].map(|gift| format!("prefix_rule([\"tool\"], {gift})\n"));
+    for world in rules.iter().flat_map(|rules| worlds(rules)) {
         let interpreter = world.home.path("ws/venv/python").display().to_string();
         let outside = world.home.path("outside/made").display().to_string();
         world.home.write("bin/tool", &format!("#!{interpreter}\n"));
