@@ -90,6 +90,7 @@ fn source() -> impl Strategy<Value = RuleSource> {
         Just(RuleSource::CredentialMask),
         Just(RuleSource::Approval),
         Just(RuleSource::OwnFiles),
+        Just(RuleSource::OwnFilesLink),
     ]
 }
 
