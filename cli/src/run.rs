@@ -217,7 +217,8 @@ impl ReportForm {
 
 pub(crate) fn finish(report_form: ReportForm, outcome: &Outcome, remedies: &Remedies) -> Result<ExitCode, Failure> {
     // Output during a question may not be on the screen yet. A command that was ended does not wait for it.
-    stage::catch_up(if matches!(outcome, Outcome::Exited { .. }) { None } else { Some(LAST_OUTPUT) });
+    let has_exited = matches!(outcome, Outcome::Exited { .. } | Outcome::Denied { exit_code: Some(_), .. });
+    stage::catch_up(if has_exited { None } else { Some(LAST_OUTPUT) });
     let lines = match report_form {
         ReportForm::Json => {
             print(&(serde_json::to_string_pretty(outcome)? + "\n"))?;

@@ -155,6 +155,11 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
             let prompt = if url.is_none() || input.contains_key("prompt") { text("prompt")? } else { String::new() };
             Tool::Fetch { urls: with_raw_pages(url.into_iter().chain(addresses(&prompt)?).collect()) }
         }
+        // Commands in a skill's text are run by Claude Code itself, and come to no hook.
+        (AgentName::ClaudeCode, "Skill") => Tool::Unknown {
+            name: String::from("Skill"),
+            command: input.get("skill").map(Value::to_string).unwrap_or_default(),
+        },
         (_, name) if is_own_server(name) => Tool::Other,
         (_, name) => match command(input) {
             Some(command) => Tool::Unknown { name: name.to_owned(), command },

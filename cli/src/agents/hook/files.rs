@@ -1,6 +1,6 @@
 //! Files that an agent reads, searches or writes itself, judged by its commands' policy.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use stockade::Stockade;
 use stockade_protocol::{
@@ -25,11 +25,26 @@ fn meant(call: &Call, path: &Path) -> Result<Vec<AbsPath>, String> {
         if let Ok(below) = path.strip_prefix("~") {
             let home = std::env::home_dir().filter(|home| home.is_absolute());
             let home = home.ok_or_else(|| String::from("`HOME` names no directory, so that `~` means nothing"))?;
-            meant.push(absolute(&cwd, &home.join(below)).map_err(|error| error.to_string())?);
+            meant.extend(both_ways(&cwd, &home.join(below))?);
         }
-        meant.push(absolute(&cwd, &path).map_err(|error| error.to_string())?);
+        meant.extend(both_ways(&cwd, &path)?);
     }
     Ok(meant)
+}
+
+/// A path as the kernel reads `..`, and as a program does that takes it for the name before it: they differ behind a link.
+fn both_ways(cwd: &AbsPath, path: &Path) -> Result<Vec<AbsPath>, String> {
+    let by_kernel = absolute(cwd, path).map_err(|error| error.to_string())?;
+    let mut by_text = PathBuf::new();
+    for part in cwd.to_host_path().unwrap_or_default().join(path).components() {
+        if part == Component::ParentDir {
+            by_text.pop();
+        } else {
+            by_text.push(part);
+        }
+    }
+    let by_text = AbsPath::from_path(&by_text).map_err(|error| error.to_string())?;
+    Ok(if by_text == by_kernel { vec![by_kernel] } else { vec![by_kernel, by_text] })
 }
 
 /// The path, and the path as an agent written in JavaScript may read it: without outer whitespace. Claude Code also

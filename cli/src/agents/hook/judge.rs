@@ -122,23 +122,36 @@ fn shell(call: &Call, line: &str, next: NextLine) -> Result<Answer, String> {
     decided(call, line, next, &explanation)
 }
 
+fn is_skill(call: &Call, name: &str) -> bool {
+    call.agent == AgentName::ClaudeCode && name == "Skill"
+}
+
 /// A tool that runs a command without a shell that Stockade knows, and so outside of the sandbox: never allowed without a
 /// question, and refused if a rule forbids the command.
 fn unknown(call: &Call, name: &str, command: &str) -> Result<Answer, String> {
     let stockade = policy(call)?;
-    let explanation = stockade.explain(shell::with_line(&OsString::from(command), &[]));
-    if let ExecApprovalRequirement::Forbidden { reason } = explanation.map_err(|error| with_causes(&error))?.requirement
-    {
-        return Ok(Answer::Deny { reason: format!("Stockade refuses it: {reason}") });
+    if !is_skill(call, name) {
+        let explanation = stockade.explain(shell::with_line(&OsString::from(command), &[]));
+        let requirement = explanation.map_err(|error| with_causes(&error))?.requirement;
+        if let ExecApprovalRequirement::Forbidden { reason } = requirement {
+            return Ok(Answer::Deny { reason: format!("Stockade refuses it: {reason}") });
+        }
     }
     let shell = match call.agent {
         AgentName::ClaudeCode | AgentName::Codex => "Bash",
         AgentName::Gemini => "run_shell_command",
         AgentName::Opencode => "bash",
     };
-    let reason = format!(
-        "the tool `{name}` is given a command, which it may run outside of Stockade's sandbox; `{shell}` runs it inside"
-    );
+    let reason = if is_skill(call, name) {
+        String::from(
+            "commands in a skill's text (!`…`) are run by Claude Code outside of Stockade's sandbox, and come to no hook; \
+             commands may have written the skill. `disableSkillShellExecution` in Claude Code's settings turns them off",
+        )
+    } else {
+        format!(
+            "the tool `{name}` is given a command, which it may run outside of Stockade's sandbox; `{shell}` runs it inside"
+        )
+    };
     let is_asked = match stockade.settings().ask_or(AskForApproval::OnFailure) {
         AskForApproval::Untrusted | AskForApproval::OnFailure | AskForApproval::OnRequest => true,
         AskForApproval::Reject(reject) => !reject.rejects_sandbox_approval(),

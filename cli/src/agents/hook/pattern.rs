@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Limit on expanded alternatives.
 const MOST_ALTERNATIVES: usize = 256;
+/// Character classes are read one in another.
+const LONGEST: usize = 4096;
 
 /// A pattern without alternatives: a fixed part, and the components with wildcards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(super) enum Reach {
 pub(super) enum PatternError {
     #[error("the pattern has more than {MOST_ALTERNATIVES} alternatives")]
     Alternatives,
+    #[error("the pattern is longer than {LONGEST} bytes")]
+    Long,
     #[error("the pattern goes up (`..`) behind a wildcard, so that where it leads is not sure")]
     Upwards,
 }
@@ -39,6 +43,9 @@ pub(super) enum PatternError {
 impl SearchPattern {
     /// Parses a pattern and expands its alternatives.
     pub(super) fn read(text: &str) -> Result<Vec<Self>, PatternError> {
+        if text.len() > LONGEST {
+            return Err(PatternError::Long);
+        }
         alternatives(text)?.iter().map(|text| Self::of_plain(text)).collect()
     }
 
@@ -230,6 +237,8 @@ mod tests {
         }
         assert_eq!(SearchPattern::read("*/../x"), Err(PatternError::Upwards));
         assert_eq!(SearchPattern::read(&"{a,b}".repeat(9)), Err(PatternError::Alternatives));
+        assert_eq!(SearchPattern::read(&"[a]".repeat(20_000)), Err(PatternError::Long));
+        assert!(SearchPattern::read(&"[a]".repeat(1_300)).is_ok());
         let plain = SearchPattern::read("../a//b").unwrap();
         assert_eq!(plain, [SearchPattern { fixed: PathBuf::from("../a//b"), rest: Vec::new() }]);
         assert!(!SearchPattern::read("**/*").unwrap().iter().any(SearchPattern::is_specific));
