@@ -132,7 +132,7 @@ extern "C" fn main() -> ! {
     while session.open || session.runs.iter().any(Option::is_some) {
         session.turn();
     }
-    session.clean_up();
+    session.clean_up(names::PATIENCE_MS);
     session.tap.iter().for_each(supervised::Tap::outlast_callers);
     sys::exit(0)
 }
@@ -230,7 +230,7 @@ impl Session {
             Err(EINTR) => return,
             Err(errno) => return self.give_up(errno),
         }
-        self.clean_up();
+        self.clean_up(0);
         let status = u64::from_ne_bytes(status).saturating_sub(1) as u32;
         for run in self.runs.iter().flatten() {
             Report { kind: wire::REPORT_ENDED, a: status as i32, b: 0 }.send(run.report);
@@ -399,8 +399,8 @@ impl Session {
     }
 
     /// Removes the names that were put into the workspace.
-    fn clean_up(&mut self) {
-        self.names.take().into_iter().for_each(Names::remove);
+    fn clean_up(&mut self, patience: u64) {
+        self.names.take().into_iter().for_each(|names| names.remove(patience));
     }
 }
 

@@ -4,11 +4,14 @@
 //! unmounted. So it is closed before the caller is told that all is done.
 
 use crate::reader::Reader;
-use crate::sys::{self, AT_FDCWD, CText, Result};
+use crate::sys::{self, AT_FDCWD, CText, MOST_POLLED, Poll, Result};
 use crate::wire;
 
 /// The mode of a placeholder on the way from and to where it waits.
 const MOVED: u32 = wire::PLACEHOLDER_MODE | 0o200;
+/// How long all names together are waited for at the end of a session, if other processes hold them. After a command nothing is
+/// waited for: another sandbox in the same workspace holds them for long.
+pub(crate) const PATIENCE_MS: u64 = 5;
 
 pub(crate) struct Names {
     /// The mounts that cover the names here.
@@ -21,6 +24,20 @@ pub(crate) struct Names {
     parents: [i32; wire::MOST_FILES],
     /// The placeholders, once they stand there.
     held: [i32; wire::MOST_FILES],
+}
+
+/// Locks a name for this alone. A caller that has just told of it may not have closed it yet.
+fn lock(found: i32, patience: &mut u64) -> bool {
+    loop {
+        if sys::lock_exclusively(found).is_ok() {
+            return true;
+        }
+        if *patience == 0 {
+            return false;
+        }
+        *patience -= 1;
+        drop(sys::poll(&mut [Poll::NONE; MOST_POLLED], Some(1)));
+    }
 }
 
 impl Names {
@@ -50,7 +67,7 @@ impl Names {
     }
 
     /// Removes the names, unless another session needs them.
-    pub(crate) fn remove(mut self) {
+    pub(crate) fn remove(mut self, mut patience: u64) {
         let own = self.uncover();
         for ((parent, held), own) in self.parents.into_iter().zip(self.held).zip(own) {
             let Ok((_, name, entry)) = Self::next(&mut self.names) else { break };
@@ -61,7 +78,7 @@ impl Names {
                 // stays open until the launcher ends, for which the caller does not wait.
                 drop(sys::open_exact(own, name, 0));
                 // Only the last one to hold a name may remove it, and only if it is still what is there.
-                if sys::lock_exclusively(found).is_ok() && sys::is_at(found, parent, name, MOVED) {
+                if lock(found, &mut patience) && sys::is_at(found, parent, name, MOVED) {
                     // In a user namespace the right to do so may be missing. Then the caller does it.
                     if !self.keep(found, parent, name, entry) {
                         drop(sys::remove_directory(parent, name));
