@@ -192,3 +192,22 @@ fn comes_by(pattern: &SearchPattern, start: &AbsPath, rule: &FileRule) -> bool {
     }
     names.peek().is_some() && pattern.may_reach(names, at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link that a command has made: the kernel and JavaScript read `..` behind it in two ways.
+    #[test]
+    fn parents_behind_a_link_are_read_in_both_ways() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a/b", root.join("link")).unwrap();
+        let cwd = AbsPath::from_path(&root).unwrap();
+        let read = |path: &str| both_ways(&cwd, Path::new(path)).unwrap();
+        let at = |path: &str| AbsPath::from_path(&root.join(path)).unwrap();
+        assert_eq!(read("link/../.claude"), [at("a/.claude"), at(".claude")]);
+        assert_eq!(read("a/../.claude"), [at(".claude")]);
+    }
+}
