@@ -31,7 +31,7 @@ mod wire;
 use crate::build::Slots;
 use crate::frame::Frame;
 use crate::masks::Masks;
-use crate::names::Names;
+use crate::names::{Cleaned, Names};
 use crate::reader::Reader;
 use crate::sys::{EINTR, EPROTO, Errno, FINISHED, MOST_POLLED, Poll, READABLE, Result, SIGKILL};
 
@@ -230,10 +230,13 @@ impl Session {
             Err(EINTR) => return,
             Err(errno) => return self.give_up(errno),
         }
-        self.clean_up(0);
+        let left = match self.clean_up(0) {
+            Cleaned::Whole => 0,
+            Cleaned::Partly => wire::NAMES_ARE_LEFT,
+        };
         let status = u64::from_ne_bytes(status).saturating_sub(1) as u32;
         for run in self.runs.iter().flatten() {
-            Report { kind: wire::REPORT_ENDED, a: status as i32, b: 0 }.send(run.report);
+            Report { kind: wire::REPORT_ENDED, a: status as i32, b: left }.send(run.report);
         }
     }
 
@@ -399,8 +402,8 @@ impl Session {
     }
 
     /// Removes the names that were put into the workspace.
-    fn clean_up(&mut self, patience: u64) {
-        self.names.take().into_iter().for_each(|names| names.remove(patience));
+    fn clean_up(&mut self, patience: u64) -> Cleaned {
+        self.names.take().map_or(Cleaned::Whole, |names| names.remove(patience))
     }
 }
 

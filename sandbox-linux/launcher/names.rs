@@ -4,7 +4,7 @@
 //! unmounted. So it is closed before the caller is told that all is done.
 
 use crate::reader::Reader;
-use crate::sys::{self, AT_FDCWD, CText, MOST_POLLED, Poll, Result};
+use crate::sys::{self, AT_FDCWD, CText, ENOENT, MOST_POLLED, Poll, Result};
 use crate::wire;
 
 /// The mode of a placeholder on the way from and to where it waits.
@@ -12,6 +12,15 @@ const MOVED: u32 = wire::PLACEHOLDER_MODE | 0o200;
 /// How long all names together are waited for at the end of a session, if other processes hold them. After a command nothing is
 /// waited for: another sandbox in the same workspace holds them for long.
 pub(crate) const PATIENCE_MS: u64 = 5;
+
+/// Whether the caller has to look at the names once more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cleaned {
+    /// Each name is gone, or was gone already.
+    Whole,
+    /// A name is still there: another session holds it, something else has taken its place, or it could not be removed.
+    Partly,
+}
 
 pub(crate) struct Names {
     /// The mounts that cover the names here.
@@ -67,22 +76,25 @@ impl Names {
     }
 
     /// Removes the names, unless another session needs them.
-    pub(crate) fn remove(mut self, mut patience: u64) {
+    pub(crate) fn remove(mut self, mut patience: u64) -> Cleaned {
         let own = self.uncover();
+        let mut cleaned = Cleaned::Whole;
         for ((parent, held), own) in self.parents.into_iter().zip(self.held).zip(own) {
             let Ok((_, name, entry)) = Self::next(&mut self.names) else { break };
             // If the caller was killed before it could say so, what it has made is found by its name.
             let found = if held > 0 { Ok(held) } else { sys::open_directory(parent, name) };
+            if !matches!(found, Ok(_) | Err(ENOENT)) {
+                cleaned = Cleaned::Partly;
+            }
             if let Ok(found) = found {
                 // The last one to close a directory that was removed waits until the disk has freed it. This
                 // stays open until the launcher ends, for which the caller does not wait.
                 drop(sys::open_exact(own, name, 0));
                 // Only the last one to hold a name may remove it, and only if it is still what is there.
-                if lock(found, &mut patience) && sys::is_at(found, parent, name, MOVED) {
-                    // In a user namespace the right to do so may be missing. Then the caller does it.
-                    if !self.keep(found, parent, name, entry) {
-                        drop(sys::remove_directory(parent, name));
-                    }
+                let is_ours = lock(found, &mut patience) && sys::is_at(found, parent, name, MOVED);
+                // In a user namespace the right to do so may be missing. Then the caller does it.
+                if !is_ours || !self.keep(found, parent, name, entry) && sys::remove_directory(parent, name).is_err() {
+                    cleaned = Cleaned::Partly;
                 }
                 // Lets the lock go as well.
                 sys::close(found);
@@ -90,6 +102,7 @@ impl Names {
             sys::close(parent);
         }
         self.kept.into_iter().for_each(sys::close);
+        cleaned
     }
 
     /// Moves a placeholder to where it waits for the next session. What has something in it stays where it is.

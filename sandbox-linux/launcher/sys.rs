@@ -63,6 +63,7 @@ pub(crate) const EMFILE: Errno = Errno(24);
 pub(crate) const ENOSYS: Errno = Errno(38);
 const ELOOP: Errno = Errno(40);
 pub(crate) const EPROTO: Errno = Errno(71);
+pub(crate) const ENOENT: Errno = Errno(2);
 pub(crate) const ESTALE: Errno = Errno(116);
 
 pub(crate) const AT_FDCWD: i32 = -100;

@@ -43,6 +43,8 @@ pub(crate) const REPORT_FAILED: u32 = 2;
 /// The command and everything it started are gone, and so are the placeholders if it was the only
 /// one; `a` is its wait status.
 pub(crate) const REPORT_ENDED: u32 = 3;
+/// With the report of an end: the caller has to look at the names that were held.
+pub(crate) const NAMES_ARE_LEFT: u64 = 1;
 
 /// A process waits for a command, confined as that is going to be. Its socket, which comes along, takes
 /// the frame that starts the command and gives the reports about it.

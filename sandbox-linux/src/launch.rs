@@ -38,7 +38,7 @@ pub(crate) use self::run::{Run, SocketsFrom};
 use crate::launch::cgroup::{Group, Made};
 use crate::launch::child::{Report, readable_within};
 use crate::launch::kept_names::KeptNames;
-use crate::launch::placeholder::{Name, Placeholder};
+use crate::launch::placeholder::{Leftovers, Name, Placeholder};
 use crate::launch::starter::Starter;
 use crate::plan::step::{Step, encode};
 use crate::plan::view;
@@ -66,6 +66,15 @@ pub(crate) struct Launcher {
     group: Option<Made>,
     /// Its namespaces, once it has built the sandbox.
     namespaces: OnceLock<Vec<LayerReport>>,
+}
+
+/// Whether the start of a launcher is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// Until its program is executed, so that a failure is known.
+    UntilExecuted,
+    /// Not at all: one that could not be executed is noticed when it gets its plan, and another is started.
+    NotAtAll,
 }
 
 /// The parameters of a sandbox.
@@ -106,7 +115,7 @@ impl Launcher {
             launcher.placeholders = Arc::new(placeholders);
             return Ok(launcher);
         }
-        let mut launcher = Self::spawn()?;
+        let mut launcher = Self::spawn(Waiting::UntilExecuted)?;
         launcher.join(setup.group, launcher.pid)?;
         let placeholders = launcher.set_up(setup, 0).map_err(|error| launcher.with_last_words(error))?;
         launcher.placeholders = Arc::new(placeholders);
@@ -115,20 +124,24 @@ impl Launcher {
 
     /// Starts a launcher with the steps that every sandbox begins with.
     pub(crate) fn begin(steps: &[Step]) -> Result<Self, SpawnError> {
-        let launcher = Self::spawn()?;
+        let launcher = Self::spawn(Waiting::NotAtAll)?;
         let sent = launcher.send(wire::FRAME_BEGIN, &encode(steps), &[]);
         sent.map_err(lost("sending it the first steps"))?;
         Ok(launcher)
     }
 
-    fn spawn() -> Result<Self, SpawnError> {
+    fn spawn(waiting: Waiting) -> Result<Self, SpawnError> {
         reap_earlier_launchers();
         let program = launcher_file().map_err(lost("writing its file"))?;
         let (control, theirs) = socket_pair().map_err(lost("making its socket"))?;
         let path = CString::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
             .map_err(|error| lost("naming it")(error.into()))?;
-        let pid = sys::spawn(&path, c"stockade", theirs.as_fd()).map_err(lost("starting it"))?;
-        Ok(Self::new(control, pid, None))
+        let beside = match waiting {
+            Waiting::NotAtAll => sys::spawn_beside(path.clone(), c"stockade", theirs.as_fd()),
+            Waiting::UntilExecuted => None,
+        };
+        let started = beside.unwrap_or_else(|| sys::spawn(&path, c"stockade", theirs.as_fd()));
+        Ok(Self::new(control, started.map_err(lost("starting it"))?, None))
     }
 
     /// Lets a launcher that another program has started do the rest. A keeper lives as long as either this program or
@@ -167,7 +180,7 @@ impl Launcher {
                 | Report::Lease
                 | Report::NoDatagrams
                 | Report::Listener
-                | Report::Ended(_)
+                | Report::Ended(..)
                 | Report::Built
                 | Report::Masks
                 | Report::Busy => {}
@@ -231,9 +244,9 @@ impl Launcher {
     }
 
     /// Marks the cleanup by the launcher as done.
-    pub(crate) fn has_cleaned_up(&mut self) {
+    pub(crate) fn has_cleaned_up(&mut self, leftovers: Leftovers) {
         let placeholders = Arc::into_inner(std::mem::take(&mut self.placeholders));
-        placeholders.into_iter().flatten().for_each(Placeholder::finish);
+        placeholders.into_iter().flatten().for_each(|placeholder| placeholder.finish(leftovers));
     }
 
     /// Releases it, and waits until it has either cleaned up or announced to do so when its commands have ended.
@@ -256,7 +269,7 @@ impl Launcher {
         // An error means that it has ended. Unless it was killed, it has cleaned up.
         let ended = waitpid(Some(self.pid), WaitOptions::empty());
         if matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0)) {
-            self.has_cleaned_up();
+            self.has_cleaned_up(Leftovers::Possible);
         }
         self.starter.iter().for_each(Starter::end);
     }

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "`posix_spawn` has no safe form, and forking a program with threads is worse")]
 
+mod beside;
 pub(crate) mod notify;
 pub(crate) mod trace;
 
@@ -10,6 +11,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::process::Pid;
+
+pub(crate) use self::beside::spawn_beside;
 
 /// Starts a program with one descriptor as its standard input, no other descriptors, and an empty environment. The C
 /// library does this without copying this process's memory. The program gets its own process group: it survives a
@@ -100,6 +103,14 @@ impl Drop for Actions {
     }
 }
 
+/// Whether a signal is one that callers ignore on purpose, as by `nohup` or by a shell for a background job, and is
+/// ignored. Others are ignored by programs for themselves, as `SIGPIPE` is by this one.
+fn is_ignored_on_purpose(signal: i32) -> bool {
+    const ON_PURPOSE: [i32; 7] =
+        [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+    ON_PURPOSE.contains(&signal) && is_ignored(signal)
+}
+
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: all-zero bytes are a valid action.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -134,16 +145,13 @@ impl Attributes {
         check(unsafe { libc::posix_spawnattr_setflags(&mut self.0, set | flags as libc::c_short) })
     }
 
-    /// Resets signals to their default action. Only those that callers ignore on purpose stay ignored, as by `nohup`,
-    /// or by a shell for a background job. Others are ignored by programs for themselves, as `SIGPIPE` is by this one.
+    /// Resets signals to their default action, except for those that are ignored on purpose.
     fn default_signals(&mut self) -> io::Result<()> {
-        const ON_PURPOSE: [i32; 7] =
-            [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
         // SAFETY: the sets are filled before they are used, and the value was initialised.
         unsafe {
             let mut set = std::mem::zeroed();
             check(libc::sigfillset(&mut set))?;
-            for signal in ON_PURPOSE.into_iter().filter(|signal| is_ignored(*signal)) {
+            for signal in (1..=libc::SIGSYS).filter(|signal| is_ignored_on_purpose(*signal)) {
                 check(libc::sigdelset(&mut set, signal))?;
             }
             check(libc::posix_spawnattr_setsigdefault(&mut self.0, &set))?;

@@ -11,7 +11,7 @@ use rustix::net::{SendFlags, Shutdown};
 use stockade_protocol::{Enforcement, RawText};
 use stockade_sandboxing::{Observations, Running, SpawnError, WaitStatus};
 
-use crate::launch::placeholder::Placeholder;
+use crate::launch::placeholder::{Leftovers, Placeholder};
 use crate::launch::{Launcher, StartFailure, receive_part};
 use crate::masks::{CommandKey, MaskServer};
 use crate::observer::limit_counters::LimitCounters;
@@ -67,7 +67,8 @@ pub(crate) enum Report {
         phase: u64,
         step: u64,
     },
-    Ended(i32),
+    /// The status of the command, and what the launcher has left of the placeholders.
+    Ended(i32, Leftovers),
     /// Commands still run in a released sandbox.
     Busy,
     /// The sandbox is built.
@@ -91,7 +92,8 @@ impl Report {
             wire::REPORT_NO_DATAGRAMS => Self::NoDatagrams,
             wire::REPORT_LISTENER => Self::Listener,
             wire::REPORT_FAILED => Self::Failed { errno: a, phase: b >> 32, step: b & 0xffff_ffff },
-            wire::REPORT_ENDED => Self::Ended(a),
+            wire::REPORT_ENDED if b & wire::NAMES_ARE_LEFT == 0 => Self::Ended(a, Leftovers::None),
+            wire::REPORT_ENDED => Self::Ended(a, Leftovers::Possible),
             wire::REPORT_BUSY => Self::Busy,
             wire::REPORT_BUILT => Self::Built,
             wire::REPORT_MASKS => Self::Masks,
@@ -103,7 +105,7 @@ impl Report {
 /// Whether the launcher has reported the end of a command, or it was detected otherwise.
 #[derive(Clone, Copy)]
 enum Told {
-    Ended,
+    Ended(Leftovers),
     Nothing,
 }
 
@@ -165,7 +167,7 @@ impl Child {
                     | Report::Datagrams
                     | Report::Lease
                     | Report::NoDatagrams
-                    | Report::Ended(_)
+                    | Report::Ended(..)
                     | Report::Busy
                     | Report::Built
                     | Report::Masks
@@ -192,7 +194,7 @@ impl Child {
                     | Report::Datagrams
                     | Report::Lease
                     | Report::NoDatagrams
-                    | Report::Ended(_)
+                    | Report::Ended(..)
                     | Report::Busy
                     | Report::Built
                     | Report::Masks
@@ -226,8 +228,8 @@ impl Child {
         if let Some(mut session) = self.session.take() {
             match told {
                 // The launcher cleans up before the caller sees the end.
-                Told::Ended if !session.has_keeper() => session.has_cleaned_up(),
-                Told::Ended | Told::Nothing => {
+                Told::Ended(leftovers) if !session.has_keeper() => session.has_cleaned_up(leftovers),
+                Told::Ended(_) | Told::Nothing => {
                     while !matches!(self.next_report(), Ok(Report::Gone) | Err(_)) {}
                     session.end_keeper();
                 }
@@ -270,7 +272,7 @@ impl Running for Child {
             return Ok(None);
         }
         match self.next_report()? {
-            Report::Ended(status) => self.finish(wait_status(status), Told::Ended),
+            Report::Ended(status, leftovers) => self.finish(wait_status(status), Told::Ended(leftovers)),
             Report::Gone => self.finish(WaitStatus::Signaled(libc::SIGKILL), Told::Nothing),
             Report::Failed { errno, .. } => {
                 let error = self.not_started(errno);

@@ -17,7 +17,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::launch::placeholder::{MOVED, is_ours};
+use crate::launch::placeholder::{MARK, MOVED, is_ours};
 
 /// Limit on kept directories. Each workspace has a few.
 const MOST: u64 = 512;
@@ -58,13 +58,17 @@ impl KeptNames {
         Ok([format!("{:x}-{:x}-", found.st_dev, found.st_ino).as_bytes(), name].concat())
     }
 
-    /// Moves a kept directory to its place and restores its mode. Returns whether it did.
-    pub(crate) fn give(&self, entry: &[u8], parent: BorrowedFd<'_>, name: &[u8]) -> bool {
+    /// Moves a kept directory to its place, restores its mode, and returns it; `None` if it is not moved.
+    pub(crate) fn give(&self, entry: &[u8], parent: BorrowedFd<'_>, name: &[u8]) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(kept) = rustix::fs::openat(&self.0, entry, flags, Mode::empty()) else { return false };
-        is_ours(&kept)
-            && is_empty(&kept)
-            && rustix::fs::renameat_with(&self.0, entry, parent, name, RenameFlags::NOREPLACE).is_ok()
+        let kept = rustix::fs::openat(&self.0, entry, flags, Mode::empty()).ok()?;
+        if !is_ours(&kept) || !is_empty(&kept) {
+            return None;
+        }
+        rustix::fs::renameat_with(&self.0, entry, parent, name, RenameFlags::NOREPLACE).ok()?;
+        // With the mode of the move it counts as a placeholder as well.
+        rustix::fs::fchmod(&kept, MARK).ok();
+        Some(kept)
     }
 
     /// Moves a placeholder here. Returns whether it did: a directory that is not empty stays.

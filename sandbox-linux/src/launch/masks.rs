@@ -43,7 +43,7 @@ impl Launcher {
             | Report::Lease
             | Report::NoDatagrams
             | Report::Listener
-            | Report::Ended(_)
+            | Report::Ended(..)
             | Report::Busy
             | Report::Masks
             | Report::Gone => Err(failed(io::ErrorKind::UnexpectedEof.into())),

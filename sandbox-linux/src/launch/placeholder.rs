@@ -18,7 +18,7 @@ use stockade_sandboxing::PLACEHOLDER_MODE;
 
 use crate::launch::kept_names::KeptNames;
 
-const MARK: Mode = Mode::from_bits_retain(PLACEHOLDER_MODE);
+pub(crate) const MARK: Mode = Mode::from_bits_retain(PLACEHOLDER_MODE);
 /// The mode while it is moved: moving a directory to another one needs write permission on it.
 pub(crate) const MOVED: Mode = MARK.union(Mode::WUSR);
 /// The number of retries if another run removes the name concurrently.
@@ -45,6 +45,15 @@ pub(crate) struct Name {
 pub(crate) struct Placeholder {
     name: Name,
     holder: Holder,
+}
+
+/// What a launcher has left behind of the placeholders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leftovers {
+    /// Nothing: it has removed each.
+    None,
+    /// Unknown: a name may still be there.
+    Possible,
 }
 
 /// The process whose lock keeps the name.
@@ -117,17 +126,9 @@ impl Name {
     /// Creates, opens and locks the directory; `None` if it was removed by then.
     fn take(&self) -> io::Result<Option<OwnedFd>> {
         let (parent, name) = (self.parent(), &*self.name);
-        // A directory that can't be opened can't be removed again: the descriptor is reserved before it is created.
-        let reserved = rustix::io::fcntl_dupfd_cloexec(parent, 0)?;
-        if !self.kept.as_ref().is_some_and(|(kept, entry)| kept.give(entry, parent, name)) {
-            match rustix::fs::mkdirat(parent, name, MARK) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        drop(reserved);
-        restore_mark(parent, name);
-        let Some(held) = open(parent, name)? else { return Ok(None) };
+        let given = self.kept.as_ref().and_then(|(kept, entry)| kept.give(entry, parent, name));
+        let opened = given.map_or_else(|| make(parent, name), |held| Ok(Some(held)))?;
+        let Some(held) = opened else { return Ok(None) };
         // A file that is not a placeholder is never removed, and needs no lock.
         if is_ours(&held) {
             lock(&held)?;
@@ -150,13 +151,28 @@ impl Placeholder {
 
     /// Called when the launcher has released it, and removed it unless another run holds it. In its user namespace it
     /// may lack the permission, in a directory of another user; then it is removed here.
-    pub(crate) fn finish(mut self) {
+    pub(crate) fn finish(mut self, leftovers: Leftovers) {
         self.holder = Holder::Nobody;
-        if let Ok(Some(held)) = open(self.name.parent(), &self.name.name) {
+        if leftovers == Leftovers::Possible
+            && let Ok(Some(held)) = open(self.name.parent(), &self.name.name)
+        {
             // A placeholder that another run holds is removed by that run.
             self.name.remove(&held).ok();
         }
     }
+}
+
+/// Creates the directory, unless another run has, and opens it; `None` if it was removed by then.
+fn make(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<OwnedFd>> {
+    // A directory that can't be opened can't be removed again: the descriptor is reserved before it is created.
+    let reserved = rustix::io::fcntl_dupfd_cloexec(parent, 0)?;
+    match rustix::fs::mkdirat(parent, name, MARK) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    drop(reserved);
+    restore_mark(parent, name);
+    Ok(open(parent, name)?)
 }
 
 /// Whether it is a placeholder, and not an ordinary directory.
