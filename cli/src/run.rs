@@ -39,6 +39,8 @@ pub(crate) fn run(args: &Run, ending: Ending) -> Result<ExitCode, Failure> {
     }
     platform::check_open_files()?;
     get_ready(&args.session);
+    #[cfg(unix)]
+    crate::sys::share_one_heap();
     let Prepared { stockade, mut tool, request, mut remedies } = prepare(&args.session, &args.words(), Purpose::Run)?;
     let relay = streams(args, &mut tool)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
