@@ -136,6 +136,29 @@ pub(crate) fn detach() {
     }
 }
 
+/// This process after [`fork`].
+pub(crate) enum Forked {
+    Child,
+    Parent { child: rustix::process::Pid },
+}
+
+/// Makes a copy of this process, which ends with it on Linux.
+pub(crate) fn fork() -> io::Result<Forked> {
+    // SAFETY: the copy has this thread alone. Callers fork before they start a thread; the thread that may wait for this one
+    // (`ulimit -s`) holds no lock meanwhile.
+    let child = unsafe { libc::fork() };
+    match rustix::process::Pid::from_raw(child) {
+        Some(_) if child < 0 => Err(io::Error::last_os_error()),
+        Some(child) => Ok(Forked::Parent { child }),
+        None => {
+            // An agent that gives up on its hook kills the process that it started.
+            #[cfg(target_os = "linux")]
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            Ok(Forked::Child)
+        }
+    }
+}
+
 /// Ends this program by a signal, without a core file: the command has its own.
 pub(crate) fn end_by(signal: i32) {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };

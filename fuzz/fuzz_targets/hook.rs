@@ -9,6 +9,9 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../cli/src/agents/hook/call.rs"]
 #[allow(dead_code, reason = "only the parser is called here")]
 mod call;
+#[path = "../../cli/src/agents/hook/given_command.rs"]
+#[allow(dead_code, reason = "only the parser is called here")]
+mod given_command;
 #[path = "../../cli/src/agents/hook/javascript.rs"]
 #[allow(dead_code, reason = "only the parser is called here")]
 mod javascript;

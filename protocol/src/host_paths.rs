@@ -4,7 +4,8 @@ use crate::{AbsPath, Access, CREDENTIAL_PATHS, FileRule, Invalid, RuleSource};
 
 /// Metadata that lets a command take over later: git, an editor or an agent runs files planted there at its next
 /// start. Never writable as part of a workspace.
-pub const PROTECTED_NAMES: &[&str] = &[".git", ".stockade", ".codex", ".agents", ".claude", ".gemini", ".opencode"];
+pub const PROTECTED_NAMES: &[&str] =
+    &[".git", ".stockade", ".codex", ".agents", ".claude", ".gemini", ".opencode", ".mcp.json"];
 
 /// The default locations of Stockade's settings, rules, trust, state and trail below a home directory.
 pub const OWN_PATHS: &[&str] = &[".config/stockade", ".local/state/stockade"];

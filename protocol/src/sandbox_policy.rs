@@ -383,6 +383,7 @@ mod tests {
             ("/repo/.claude", Access::Read),
             ("/repo/.gemini/settings.json", Access::Read),
             ("/repo/.opencode", Access::Read),
+            ("/repo/.mcp.json", Access::Read),
             ("/cache/.git", Access::Read),
             ("/home/me/.ssh/id", Access::None),
         ] {

@@ -1,14 +1,19 @@
-//! Repositories below a writable root, whose metadata is protected like the root's own.
+//! Repositories below a writable root, whose metadata is protected like the root's own, and settings of agents there.
 //!
 //! A workspace's `.git` may be a file that names a directory elsewhere (`gitdir:`, in a worktree or a submodule), and
 //! that directory may share another (`commondir`). Hooks and configuration are read from all of them, so all of them
 //! are protected if they are below a writable directory.
+//!
+//! Agents read settings in directories below the one that they are started in (`sub/.claude/skills`), and in files beside
+//! their directory (`opencode.json`). Those that exist are protected; a name that does not is not held, since each one
+//! would cost a mount (docs/adr/0083).
 //!
 //! A command controls the searched tree: it can make a directory unreadable, replace files by pipes and links, and
 //! create any number of names. So an unreadable directory is protected as a whole, only regular files are read, up to
 //! a bound, and a tree that is too large to be searched is refused.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -29,6 +34,12 @@ const MOST_DIRECTORIES: usize = 100_000;
 const LONGEST_SEARCH: Duration = Duration::from_secs(5);
 /// git's own limit for a `.git` file.
 const LONGEST_GIT_FILE: u64 = 1 << 20;
+/// Files with settings of an agent, each with the name of the agent's directory: whether one is protected is the other's
+/// choice. opencode loads the plugins that they name.
+const SETTINGS_FILES: &[(&str, &str)] = &[("opencode.json", ".opencode"), ("opencode.jsonc", ".opencode")];
+/// Directories of installed packages, which bring settings for agents along. Package managers replace them as a whole, and
+/// no agent reads them there: they are ignored by git.
+const PACKAGES: &str = "node_modules";
 /// Kernel file systems: without repositories, and unbounded.
 const KERNEL_TREES: &[&str] = &["/proc", "/sys", "/dev"];
 
@@ -41,7 +52,7 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
             // A link's target has a rule of its own, and a file contains no repository.
             && fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir())
         {
-            search.below(&path)?;
+            search.below(&path, &protected_names(permissions, root))?;
         }
     }
     let mut added = Vec::new();
@@ -56,6 +67,22 @@ pub fn protect_repositories(permissions: &Permissions) -> Result<Permissions, In
         return Ok(permissions.clone());
     }
     Ok(Permissions { files: FileRules::new(permissions.files.iter().cloned().chain(added))?, ..permissions.clone() })
+}
+
+/// The names that are protected in a writable root, except git's: what a policy leaves out there it leaves out below, too.
+fn protected_names(permissions: &Permissions, root: &AbsPath) -> Vec<OsString> {
+    let rules = permissions.files.iter().filter(|rule| rule.source == RuleSource::ProtectedMetadata);
+    let paths = rules.filter_map(|rule| match &rule.target {
+        FileTarget::Path(path) if path.parent().as_ref() == Some(root) => path.to_host_path(),
+        FileTarget::Path(_) | FileTarget::Glob(_) => None,
+    });
+    paths.filter_map(|path| Some(path.file_name()?.to_owned())).filter(|name| name != ".git").collect()
+}
+
+/// Whether an entry of a directory holds settings of an agent.
+fn is_agents(name: &OsStr, protected: &[OsString]) -> bool {
+    let of_file = SETTINGS_FILES.iter().find(|(file, _)| name == *file).map(|(_, directory)| OsStr::new(directory));
+    protected.iter().any(|own| own == name || Some(own.as_os_str()) == of_file)
 }
 
 struct Search {
@@ -74,7 +101,7 @@ impl Default for Search {
 }
 
 impl Search {
-    fn below(&mut self, root: &Path) -> Result<(), Invalid> {
+    fn below(&mut self, root: &Path, protected: &[OsString]) -> Result<(), Invalid> {
         let deepest = if root.parent().is_none() { DEEPEST_IN_ROOT } else { DEEPEST };
         let mut waiting = VecDeque::from([(root.to_owned(), 0)]);
         while let Some((directory, depth)) = waiting.pop_front() {
@@ -101,8 +128,13 @@ impl Search {
                     continue;
                 }
             };
+            let is_package = directory.components().any(|part| part.as_os_str() == PACKAGES);
             for entry in entries.flatten() {
                 let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if !is_package && is_agents(&entry.file_name(), protected) {
+                    self.note_settings(entry.path());
+                    continue;
+                }
                 if is_directory && entry.file_name() != ".git" && !is_kernel_tree(&entry.path()) {
                     waiting.push_back((entry.path(), depth + 1));
                 }
@@ -141,6 +173,18 @@ impl Search {
         }
         self.closed.insert(directory.to_owned());
         Ok(())
+    }
+
+    /// Settings of an agent, and what a link in their place leads to.
+    fn note_settings(&mut self, path: PathBuf) {
+        match fs::symlink_metadata(&path) {
+            Ok(found) if is_placeholder(&path, &found) => {}
+            Ok(found) => {
+                let real = if found.is_symlink() { self.canonical(&path) } else { None };
+                self.found.extend(real.into_iter().chain([path]));
+            }
+            Err(_) => {}
+        }
     }
 
     fn note_repository(&mut self, git: PathBuf, metadata: &fs::Metadata) {
@@ -282,11 +326,11 @@ mod tests {
         fs::create_dir_all(root.join("999/b/c/.git")).unwrap();
         expect(&root, &[("999/b/c/.git/hooks/x", Access::Read), ("999/b", Access::Write)]);
         let mut search = Search { seen: MOST_DIRECTORIES, ..Search::default() };
-        let refused = search.below(&root).unwrap_err();
+        let refused = search.below(&root, &[]).unwrap_err();
         assert!(refused.to_string().contains("more than 100000 directories"), "{refused}");
         let before = Instant::now().checked_sub(LONGEST_SEARCH * 2).unwrap();
         let mut search = Search { started: before, ..Search::default() };
-        assert!(search.below(&root).unwrap_err().to_string().contains("5 seconds"));
+        assert!(search.below(&root, &[]).unwrap_err().to_string().contains("5 seconds"));
     }
 
     #[test]
@@ -317,6 +361,47 @@ mod tests {
         );
         let protected = protect_repositories(&writable(&root)).unwrap();
         assert_eq!(protected.access(&AbsPath::from_path(&root.join(odd)).unwrap()), Access::Read);
+    }
+
+    #[test]
+    fn settings_of_agents_that_exist_are_protected() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        for path in ["sub/.claude/skills", "a/b/.codex", "node_modules/p/.claude", "elsewhere", "o", "sub/.other"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        for path in [".mcp.json", "sub/.mcp.json", "o/opencode.json"] {
+            fs::write(root.join(path), "{}").unwrap();
+        }
+        std::os::unix::fs::symlink("../elsewhere", root.join("o/.claude")).unwrap();
+        let root = AbsPath::from_path(&root).unwrap();
+        let protecting = |names: &[&str]| {
+            let rule = |name: &&str| FileRule::path(root.join(*name).unwrap(), Access::Read);
+            let names = names.iter().map(rule).map(|rule| rule.from_source(RuleSource::ProtectedMetadata));
+            let files = FileRules::new(std::iter::once(FileRule::path(root.clone(), Access::Write)).chain(names));
+            protect_repositories(&Permissions { files: files.unwrap(), ..Permissions::default() }).unwrap()
+        };
+        let protected = protecting(&[".claude", ".codex", ".git", ".mcp.json", ".opencode"]);
+        for (path, expected) in [
+            (".mcp.json", Access::Read),
+            ("sub/.mcp.json", Access::Read),
+            ("sub/.claude/skills/x/SKILL.md", Access::Read),
+            ("a/b/.codex/config.toml", Access::Read),
+            ("o/.claude", Access::Read),
+            ("elsewhere/skills", Access::Read),
+            ("o/opencode.json", Access::Read),
+            ("opencode.json", Access::Write),
+            ("node_modules/p/.claude/x", Access::Write),
+            ("sub/.other", Access::Write),
+            ("sub/x", Access::Write),
+            ("new/.claude", Access::Write),
+        ] {
+            assert_eq!(protected.access(&root.join(path).unwrap()), expected, "{path}");
+        }
+        // What the settings leave out of the root's names is left out below it.
+        for name in [".mcp.json", "o/opencode.json", "sub/.claude"] {
+            assert_eq!(protecting(&[".codex"]).access(&root.join(name).unwrap()), Access::Write, "{name}");
+        }
     }
 
     /// A pipe would block, a device has no end, and a file may be as large as the disk.

@@ -1,7 +1,7 @@
 //! `stockade hook`, as an agent starts it: one document in, one answer out, whatever the document is.
 
 use std::ops::Deref;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -247,6 +247,11 @@ fn paths_are_judged_as_the_agent_reads_them() {
     hooks.home.write("home/.ssh/id_ed25519", "secret");
     let (ssh, outside) = (hooks.home.path("home/.ssh"), hooks.home.path("outside"));
     let (ssh, outside) = (ssh.display(), outside.display());
+    let denied = ["jos\u{e9}", "\u{9cb}", "K"].map(|name| {
+        hooks.home.write(&format!("ws/{name}"), "secret");
+        hooks.home.path("ws").join(name)
+    });
+    hooks.home.write("config/stockade/config.toml", &format!("[sandbox]\ndeny_read = {}\n", json!(denied)));
     for (tool, input, expected) in [
         ("Grep", json!({ "pattern": "x", "path": format!(" {ssh}") }), json!("deny")),
         ("Grep", json!({ "pattern": "x", "path": format!("{ssh} ") }), json!("deny")),
@@ -258,10 +263,17 @@ fn paths_are_judged_as_the_agent_reads_them() {
         ("Read", json!({ "file_path": format!("{ssh}/id_ed25519\u{2003}") }), json!("deny")),
         ("Write", json!({ "file_path": format!(" {outside}/a") }), json!("ask")),
         ("Write", json!({ "file_path": " a " }), json!("allow")),
-        // Claude Code makes a `K` of the first one, and one letter of the second.
+        // Claude Code makes one letter of an accent and the letter before it; other programs make two of one.
+        ("Read", json!({ "file_path": "jos\u{e9}" }), json!("deny")),
+        ("Read", json!({ "file_path": "jose\u{301}" }), json!("deny")),
+        ("Glob", json!({ "pattern": "*", "path": "jose\u{301}" }), json!("deny")),
+        ("Glob", json!({ "pattern": "**/jose\u{301}" }), json!("deny")),
+        ("Read", json!({ "file_path": "\u{9c7}\u{9be}" }), json!("deny")),
+        ("Read", json!({ "file_path": "\u{9cb}" }), json!("deny")),
+        // The Kelvin sign becomes a `K`.
         ("Read", json!({ "file_path": "\u{212a}" }), json!("deny")),
-        ("Glob", json!({ "pattern": "*", "path": "/home/jose\u{301}" }), json!("deny")),
-        ("Read", json!({ "file_path": "jos\u{e9}" }), Value::Null),
+        ("Read", json!({ "file_path": "z\u{e9}" }), Value::Null),
+        ("Write", json!({ "file_path": "ze\u{301}" }), json!("allow")),
     ] {
         let answer = hooks.answer("claude-code", "PreToolUse", tool, &input);
         assert_eq!(answer["hookSpecificOutput"]["permissionDecision"], expected, "{tool} {input} {answer}");
@@ -297,6 +309,14 @@ fn other_tools_that_run_commands_are_judged() {
         ("mcp__other__exec", json!({ "cmd": ["ls"] }), json!("ask")),
         ("mcp__other__exec", json!({ "command": "git push" }), json!("deny")),
         ("Workflow", json!({ "script": "x" }), json!("ask")),
+        // However the field is named and wherever it stands.
+        ("mcp__other__exec", json!({ "args": { "cmd": "rm -rf x" } }), json!("ask")),
+        ("mcp__other__exec", json!({ "steps": [{ "shellCommand": ["git", "push"] }] }), json!("deny")),
+        ("mcp__other__exec", json!({ "args": ["push"], "program": "git" }), json!("deny")),
+        ("New", json!("git push"), json!("deny")),
+        ("New", json!({ "q": "ls -l && git push" }), json!("deny")),
+        ("New", json!({ "q": "find the test that fails" }), Value::Null),
+        ("Skill", json!({ "skill": "x" }), json!("ask")),
         // `stockade mcp` judges by itself.
         ("mcp__stockade__run", json!({ "command": "ls" }), Value::Null),
         ("Task", json!({ "prompt": "run the command ls" }), Value::Null),
@@ -383,6 +403,75 @@ fn a_line_runs_only_in_a_session_that_a_hook_has_opened() {
     let inner = format!("{} hook run claude-code-one --asked -c 'echo x > made'", hooks.home.words()[0].display());
     let (_, told, _) = hooks.runs(&inner);
     assert!(!hooks.home.exists("ws/made"), "{told}");
+}
+
+/// Agents go on without a hook that dies by a signal: whatever becomes of the judging, there is an answer.
+#[test]
+fn a_crash_is_a_refusal() {
+    let hooks = Hooks::new();
+    for (agent, signal) in [("claude-code", "ABRT"), ("codex", "ILL"), ("gemini", "KILL")] {
+        let mut command = hooks.stockade(&["hook", agent]);
+        let hook = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        assert!(run(program("kill").args([&format!("-{signal}"), &judging(hook.id())]), 0).stdout.is_empty());
+        let output = hook.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        assert!(
+            output.stdout.is_empty() && text(&output.stderr).contains("ended by signal"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    // Too little memory for the document ends the judging process itself.
+    let document = json!({
+        "session_id": "one", "cwd": "/", "hook_event_name": "PreToolUse", "tool_name": "Bash",
+        "tool_input": { "command": "x".repeat(48 << 20) },
+    });
+    let mut limited = program("bash");
+    hooks.home.surround(&mut limited);
+    limited
+        .args(["-c", "ulimit -c 0; ulimit -v 150000; exec \"$@\" hook claude-code", "bash"])
+        .args(hooks.home.words());
+    let output = fed(&mut limited, document.to_string().as_bytes());
+    assert_eq!(output.status.code(), Some(2), "{:?} {}", output.status, text(&output.stderr));
+    assert!(output.stdout.is_empty());
+}
+
+/// A judging process that does nothing any more is not waited for; one whose parent is gone does not stay.
+#[test]
+fn a_judgement_that_hangs_ends() {
+    let hooks = Hooks::new();
+    let started = Instant::now();
+    let mut command = hooks.stockade(&["hook", "claude-code", "--limit", "1s"]);
+    let hook = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    run(program("kill").args(["-STOP", &judging(hook.id())]), 0);
+    let output = hook.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("took more than 3 seconds"), "{}", text(&output.stderr));
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+
+    let mut command = hooks.stockade(&["hook", "claude-code"]);
+    let mut hook = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = judging(hook.id());
+    hook.kill().unwrap();
+    hook.wait().unwrap();
+    let end = Instant::now() + Duration::from_secs(5);
+    while std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(Instant::now() < end, "{child} is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The process that judges for a hook.
+fn judging(hook: u32) -> String {
+    let end = Instant::now() + Duration::from_secs(5);
+    loop {
+        let children = std::fs::read_to_string(format!("/proc/{hook}/task/{hook}/children")).unwrap_or_default();
+        if let Some(child) = children.split_whitespace().next() {
+            return child.to_owned();
+        }
+        assert!(Instant::now() < end, "the hook judges by itself");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]

@@ -99,6 +99,32 @@ fn what_is_lost_stops_the_import() {
     }
 }
 
+/// Hosts of `WebFetch` that a line before them denies or asks about are not granted, and checks of gemini-cli are not
+/// dropped in silence.
+#[test]
+fn what_another_line_restricts_is_not_granted() {
+    let home = Home::new();
+    let file = home.path("s.json").display().to_string();
+    for restricting in [json!({ "deny": ["WebFetch"] }), json!({ "ask": ["WebFetch(domain:docs.example.com)"] })] {
+        let mut permissions = restricting.clone();
+        permissions["allow"] = json!(["WebFetch(domain:docs.example.com)"]);
+        home.write("s.json", &json!({ "permissions": permissions }).to_string());
+        let told = home.says(&["import", "claude-code", &file], 0).stdout;
+        assert!(told.contains("left out: permissions.allow WebFetch") && !told.contains("allow_hosts"), "{told}");
+    }
+    let lost =
+        json!({ "permissions": { "allow": ["WebFetch(domain:docs.example.com)"], "deny": ["Bash(* --force)"] } });
+    home.write("s.json", &lost.to_string());
+    let told = home.says(&["import", "claude-code", &file, "--partial"], 0).stdout;
+    assert!(!told.contains("allow_hosts"), "{told}");
+    let policy = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \"allow\"\npriority = 1\n\
+        [[safety_checker]]\ntoolName = \"*\"\npriority = 1\n[safety_checker.checker]\ntype = \"external\"\nname = \"mine\"\n";
+    home.write("p.toml", policy);
+    let file = home.path("p.toml").display().to_string();
+    let told = home.says(&["import", "gemini", &file], 126).stdout;
+    assert!(told.contains("LOST: safety_checker 1") && !told.contains("prefix_rule"), "{told}");
+}
+
 /// A wildcard within a word stands for words that a rule does not name, and alternatives of a path are all denied.
 #[test]
 fn wildcards_within_words_and_alternatives_are_not_lost_in_silence() {

@@ -114,7 +114,9 @@ fn an_earlier_pattern_of_tools_is_told_and_renewed() {
     home.write(COPY, "{ \"mine\": 1 }");
     home.says(&["install", "claude-code"], 0);
     home.says(&["install", "claude-code", "--undo"], 0);
-    assert_eq!((home.read(SETTINGS).trim(), home.read(COPY).as_str()), ("{}", "{ \"mine\": 1 }"));
+    let left: Value = serde_json::from_str(&home.read(SETTINGS)).unwrap();
+    assert_eq!(left, serde_json::json!({ "disableSkillShellExecution": true }));
+    assert_eq!(home.read(COPY), "{ \"mine\": 1 }");
 }
 
 /// Hooks that the agent does not use are not called working, wherever they are turned off.
@@ -130,6 +132,17 @@ fn hooks_that_are_off_are_told() {
         home.write(file, "{}");
     }
     assert!(doctor().contains("  yes  claude-code"), "{}", doctor());
+    let told = |name: &str, value: &std::path::Path| {
+        crate::support::text(&home.stockade(&["doctor"]).env(name, value).output().unwrap().stdout)
+    };
+    let simple = told("CLAUDE_CODE_SIMPLE", "1".as_ref());
+    assert!(simple.contains("  no   claude-code") && simple.contains("`CLAUDE_CODE_SIMPLE` is set"), "{simple}");
+    let managed = "home/.claude/remote-settings.json";
+    for (text, mark) in [("{ \"strictPluginOnlyCustomization\": true }", "no   "), ("{ \"allow", "?    ")] {
+        home.write(managed, text);
+        assert!(doctor().contains(&format!("  {mark}claude-code")), "{}", doctor());
+    }
+    home.write(managed, "{}");
     let gemini = "home/.gemini/settings.json";
     let own = format!("'{}' hook gemini", home.path("stockade").display());
     for off in [serde_json::json!({ "enabled": false }), serde_json::json!({ "disabled": [own] })] {
@@ -142,6 +155,37 @@ fn hooks_that_are_off_are_told() {
     home.write("ws/.gemini/settings.json", "{ \"hooksConfig\": { \"enabled\": false } }");
     let told = doctor();
     assert!(told.contains("  no   gemini") && told.contains("ws/.gemini/settings.json"), "{told}");
+    home.write("ws/.gemini/settings.json", "{}");
+    assert!(doctor().contains("  yes  gemini"), "{}", doctor());
+    home.write("defaults.json", "{ \"hooksConfig\": { \"enabled\": false } }");
+    for name in ["GEMINI_CLI_SYSTEM_DEFAULTS_PATH", "GEMINI_CLI_SYSTEM_SETTINGS_PATH"] {
+        let file = home.path("defaults.json");
+        let told = crate::support::text(&home.stockade(&["doctor"]).env(name, &file).output().unwrap().stdout);
+        assert!(told.contains("  no   gemini") && told.contains("defaults.json"), "{name}: {told}");
+    }
+}
+
+/// Commands in the text of a skill come to no hook, so that Claude Code does not run them.
+#[test]
+fn skills_run_no_commands_of_their_text() {
+    let home = Home::new();
+    home.write(SETTINGS, "{ \"model\": \"x\" }\n");
+    let told = home.says(&["install", "claude-code"], 0).stdout;
+    assert!(told.contains("disableSkillShellExecution"), "{told}");
+    let now = home.read(SETTINGS);
+    assert!(now.contains("\"disableSkillShellExecution\": true"), "{now}");
+    // An installation from before has no such line: it is renewed, and comes out as a whole.
+    let settings: Value = serde_json::from_str(&now).unwrap();
+    assert_eq!(settings["disableSkillShellExecution"], true);
+    home.says(&["install", "claude-code", "--undo"], 0);
+    assert_eq!(home.read(SETTINGS), "{ \"model\": \"x\" }\n");
+    // A person's own value stays.
+    let own = "{ \"disableSkillShellExecution\": false }\n";
+    home.write(SETTINGS, own);
+    home.says(&["install", "claude-code"], 0);
+    assert!(home.read(SETTINGS).contains("\"disableSkillShellExecution\": false"));
+    home.says(&["install", "claude-code", "--undo"], 0);
+    assert_eq!(home.read(SETTINGS), own);
 }
 
 /// opencode is given a shell: a link to the program, which stays where another settings file may name it.

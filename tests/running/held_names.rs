@@ -13,7 +13,7 @@ fn waiting(home: &Home) -> BTreeMap<PathBuf, u64> {
 }
 
 fn names_in(home: &Home) -> Vec<String> {
-    let names = [".git", ".agents", ".claude", ".codex", ".gemini", ".opencode", ".stockade"];
+    let names = [".git", ".agents", ".claude", ".codex", ".gemini", ".mcp.json", ".opencode", ".stockade"];
     names.into_iter().filter(|name| home.exists(&format!("ws/{name}"))).map(str::to_owned).collect()
 }
 
@@ -47,8 +47,11 @@ fn what_was_planted_in_one_is_not_put_into_the_workspace() {
         std::fs::write(path.join("settings.json"), "{}").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o1500)).unwrap();
     }
-    let told =
-        home.runs(&[], "for name in .git .agents .claude .codex .gemini .opencode .stockade; do ls -A $name; done", 0);
+    let told = home.runs(
+        &[],
+        "for name in .git .agents .claude .codex .gemini .mcp.json .opencode .stockade; do ls -A $name; done",
+        0,
+    );
     assert_eq!(told.stdout, "");
     assert_eq!(names_in(&home), Vec::<String>::new());
 }

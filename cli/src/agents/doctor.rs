@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::install::{Wired, wired};
+use super::install::{Obstacle, Wired, wired};
 use crate::args::AgentName;
 
 /// An agent with Stockade's hook in its settings.
@@ -15,8 +15,10 @@ pub(crate) struct AgentWiring {
     agent: &'static str,
     /// The settings file.
     file: String,
-    /// Whether it answers correctly.
+    /// Whether it answers correctly, and is used.
     works: bool,
+    #[serde(skip)]
+    mark: &'static str,
     /// What was seen, if it does.
     #[serde(skip)]
     does: &'static str,
@@ -29,8 +31,9 @@ pub(crate) struct AgentWiring {
 pub(crate) fn agents() -> Vec<AgentWiring> {
     let tried = |wired: Wired| {
         let is_environment = wired.path.ends_with("environments.toml");
-        let (result, does) = match (&wired.problem, wired.agent) {
-            (Some(problem), _) => (Err(problem.clone()), ""),
+        let (result, does) = match (&wired.obstacle, wired.agent) {
+            (Some(Obstacle::Off(problem)), _) => (Err(problem.clone()), ""),
+            (Some(Obstacle::Unknown(why)), _) => (Err(format!("can't tell whether its hook is used: {why}")), ""),
             (None, AgentName::Codex) if is_environment => (try_exec_server(), "`stockade exec-server` answers"),
             (None, AgentName::Opencode) => (try_shell(&wired), "its shell runs a line"),
             (None, AgentName::ClaudeCode | AgentName::Codex | AgentName::Gemini) => {
@@ -39,7 +42,12 @@ pub(crate) fn agents() -> Vec<AgentWiring> {
         };
         let problem = result.err();
         let file = wired.path.display().to_string();
-        AgentWiring { agent: wired.agent.as_str(), file, works: problem.is_none(), does, problem }
+        let mark = match (&problem, &wired.obstacle) {
+            (None, _) => "yes",
+            (Some(_), Some(Obstacle::Unknown(_))) => "?",
+            (Some(_), Some(Obstacle::Off(_)) | None) => "no",
+        };
+        AgentWiring { agent: wired.agent.as_str(), file, works: problem.is_none(), mark, does, problem }
     };
     wired().into_iter().map(tried).collect()
 }
@@ -48,11 +56,11 @@ pub(crate) fn agents() -> Vec<AgentWiring> {
 pub(crate) fn text(agents: &[AgentWiring]) -> String {
     let mut text = String::new();
     for agent in agents {
-        let (mark, detail) = match &agent.problem {
-            None => ("yes", format!("{}; {}", agent.file, agent.does)),
-            Some(problem) => ("no", format!("{}: {problem}", agent.file)),
+        let detail = match &agent.problem {
+            None => format!("{}; {}", agent.file, agent.does),
+            Some(problem) => format!("{}: {problem}", agent.file),
         };
-        text += &format!("  {mark:<5}{:<18}{detail}\n", agent.agent);
+        text += &format!("  {:<5}{:<18}{detail}\n", agent.mark, agent.agent);
     }
     if text.is_empty() { text } else { format!("\nagents\n{text}") }
 }

@@ -140,7 +140,7 @@ fn what_the_host_makes_meanwhile_stays(user: User, engine: &str) {
     world.write(&world.workspace.join("done"), "");
     assert!(running.wait().unwrap().success());
     assert_eq!(super::text_of(&world.workspace.join(".codex/config.toml")), "mine\n");
-    for name in [".stockade", ".agents", ".claude", ".gemini", ".opencode"] {
+    for name in [".stockade", ".agents", ".claude", ".gemini", ".opencode", ".mcp.json"] {
         assert!(!world.workspace.join(name).exists(), "{name} is left behind");
     }
 }

@@ -16,7 +16,7 @@ fn eight_at_once_share_a_workspace(user: User, engine: &str) {
     let world = World::new(user);
     std::fs::remove_dir_all(world.workspace.join(".git")).unwrap();
     let before = snapshot(&world.workspace);
-    let script = "for n in .git .codex .claude .gemini .opencode .agents .stockade; do \
+    let script = "for n in .git .codex .claude .gemini .opencode .mcp.json .agents .stockade; do \
         mkdir $n 2>/dev/null && echo made $n; echo x > $n/x 2>/dev/null && echo wrote $n; rmdir $n 2>/dev/null && echo removed $n; \
         mv -T src $n 2>/dev/null && echo moved $n; done; echo end";
     std::thread::scope(|scope| {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::given_command::{self, Texts};
 use super::javascript;
 use super::line::NextLine;
 use crate::args::AgentName;
@@ -50,9 +51,11 @@ pub(super) enum Tool {
     Search { below: Option<PathBuf>, patterns: Vec<String> },
     /// Addresses that the agent itself connects to.
     Fetch { urls: Vec<String> },
-    /// A tool that is not known here, with an input that looks like a command, which the agent would run outside of the
+    /// A tool that is not known here, with an input that looks like commands, which the agent would run outside of the
     /// sandbox.
-    Unknown { name: String, command: String },
+    Unknown { name: String, commands: Vec<String> },
+    /// A skill of Claude Code, which runs commands in its text and in its hooks itself.
+    Skill,
     /// Another tool.
     Other,
 }
@@ -98,20 +101,23 @@ pub(super) fn read(agent: AgentName, bytes: &[u8]) -> Result<Call, CallError> {
         (AgentName::ClaudeCode | AgentName::Codex, "PermissionRequest") => Event::Permission,
         _ => Event::Other,
     };
-    let input = match document.tool_input {
-        Value::Object(input) => input,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
-    };
     let tool = match event {
         Event::Other => Tool::Other,
         Event::BeforeTool | Event::Permission if document.tool_name.is_empty() => return Err(CallError::NoTool),
-        Event::BeforeTool | Event::Permission => tool(agent, &document.tool_name, &input)?,
+        Event::BeforeTool | Event::Permission => tool(agent, &document.tool_name, &document.tool_input)?,
+    };
+    let input = match document.tool_input {
+        Value::Object(input) => input,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     };
     Ok(Call { agent, event, session: document.session_id, cwd: document.cwd, tool, input })
 }
 
 /// The tools, by their names in each agent.
-fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool, CallError> {
+fn tool(agent: AgentName, name: &str, given: &Value) -> Result<Tool, CallError> {
+    let none = Map::new();
+    let input = given.as_object().unwrap_or(&none);
+    let texts = if is_of_prose(agent, name) { Texts::Prose } else { Texts::Judged };
     let text = |field: &'static str| match input.get(field) {
         Some(Value::String(text)) => Ok(text.clone()),
         _ => Err(CallError::Missing { tool: name.to_owned(), field }),
@@ -155,16 +161,13 @@ fn tool(agent: AgentName, name: &str, input: &Map<String, Value>) -> Result<Tool
             let prompt = if url.is_none() || input.contains_key("prompt") { text("prompt")? } else { String::new() };
             Tool::Fetch { urls: with_raw_pages(url.into_iter().chain(addresses(&prompt)?).collect()) }
         }
-        // Commands in a skill's text are run by Claude Code itself, and come to no hook.
-        (AgentName::ClaudeCode, "Skill") => Tool::Unknown {
-            name: String::from("Skill"),
-            command: input.get("skill").map(Value::to_string).unwrap_or_default(),
-        },
+        // Its commands come to no hook.
+        (AgentName::ClaudeCode, "Skill") => Tool::Skill,
         (_, name) if is_own_server(name) => Tool::Other,
-        (_, name) => match command(input) {
-            Some(command) => Tool::Unknown { name: name.to_owned(), command },
-            None => Tool::Other,
-        },
+        (_, name) => {
+            let commands = given_command::found(given, texts);
+            if commands.is_empty() { Tool::Other } else { Tool::Unknown { name: name.to_owned(), commands } }
+        }
     })
 }
 
@@ -185,29 +188,65 @@ fn monitor(name: &str, input: &Map<String, Value>) -> Result<Tool, CallError> {
     }
 }
 
-/// The fields of a tool's input that hold a command, without `_` and `-`.
-const COMMAND_FIELDS: [&str; 8] =
-    ["command", "commands", "commandline", "shellcommand", "cmd", "cmdline", "script", "shell"];
-
-/// The command in the input of an unknown tool, if it has one.
-fn command(input: &Map<String, Value>) -> Option<String> {
-    let holds_command = |field: &str| {
-        let field = field.to_lowercase().replace(['_', '-'], "");
-        COMMAND_FIELDS.contains(&field.as_str())
-    };
-    let command = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(words) => {
-            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            (!words.is_empty()).then(|| words.join(" "))
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
-    };
-    input.iter().filter(|(field, _)| holds_command(field)).find_map(|(_, value)| command(value))
+/// Tools of the agents whose texts are for a model or a person, and hold no command of their own: what comes of them
+/// comes to the hook again.
+fn is_of_prose(agent: AgentName, name: &str) -> bool {
+    match agent {
+        AgentName::ClaudeCode => matches!(
+            name,
+            "Agent"
+                | "AskUserQuestion"
+                | "EnterPlanMode"
+                | "ExitPlanMode"
+                | "LSP"
+                | "ListMcpResourcesTool"
+                | "ReadMcpResourceTool"
+                | "SendMessage"
+                | "StructuredOutput"
+                | "Task"
+                | "TaskCreate"
+                | "TaskGet"
+                | "TaskList"
+                | "TaskOutput"
+                | "TaskStop"
+                | "TaskUpdate"
+                | "TodoWrite"
+                | "ToolSearch"
+                | "WebSearch"
+        ),
+        AgentName::Codex => matches!(
+            name,
+            "request_user_input"
+                | "send_input"
+                | "send_message"
+                | "spawn_agent"
+                | "update_plan"
+                | "view_image"
+                | "web_search"
+        ),
+        AgentName::Gemini => matches!(
+            name,
+            "activate_skill"
+                | "ask_user"
+                | "cli_help"
+                | "codebase_investigator"
+                | "complete_task"
+                | "enter_plan_mode"
+                | "exit_plan_mode"
+                | "generalist"
+                | "get_internal_docs"
+                | "google_web_search"
+                | "invoke_agent"
+                | "save_memory"
+                | "update_topic"
+                | "write_todos"
+        ),
+        AgentName::Opencode => false,
+    }
 }
 
 /// Whether a tool is one of `stockade mcp`, which judges commands itself, by the name that the manual gives the server.
-/// Whoever registers another server by that name has its code run by the agent already.
+/// Another server by that name is code that the agent runs already.
 fn is_own_server(name: &str) -> bool {
     let tool = name.strip_prefix("mcp__stockade__").or_else(|| name.strip_prefix("mcp_stockade_"));
     matches!(tool, Some("run" | "explain" | "apply_patch" | "request_permissions" | "read_output"))
@@ -269,7 +308,8 @@ mod tests {
     fn the_tools_of_each_agent_are_known() {
         let shell = |next| Tool::Shell { line: String::from("ls"), next };
         let (follows, anew) = (shell(NextLine::Follows), shell(NextLine::StartsAnew));
-        let unknown = |name: &str, command: &str| Tool::Unknown { name: name.to_owned(), command: command.to_owned() };
+        let unknown =
+            |name: &str, command: &str| Tool::Unknown { name: name.to_owned(), commands: vec![command.to_owned()] };
         let fetch = |urls: &[&str]| Tool::Fetch { urls: urls.iter().map(|url| (*url).to_owned()).collect() };
         let search = |below: Option<&str>, patterns: &[&str]| Tool::Search {
             below: below.map(PathBuf::from),
@@ -327,6 +367,17 @@ mod tests {
             (AgentName::Gemini, "BeforeTool", "new", r#"{"Shell_Command":"ls"}"#, unknown("new", "ls")),
             (AgentName::ClaudeCode, "PreToolUse", "Workflow", r#"{"script":"x"}"#, unknown("Workflow", "x")),
             (AgentName::ClaudeCode, "PreToolUse", "Task", r#"{"prompt":"ls","shell":true}"#, Tool::Other),
+            (
+                AgentName::ClaudeCode,
+                "PreToolUse",
+                "mcp__a__b",
+                r#"{"args":{"cmd":"rm -rf x"}}"#,
+                unknown("mcp__a__b", "rm -rf x"),
+            ),
+            (AgentName::Codex, "PreToolUse", "new", r#""rm -rf x""#, unknown("new", "rm -rf x")),
+            (AgentName::Gemini, "BeforeTool", "new", r#"["rm","-rf"]"#, unknown("new", "rm -rf")),
+            (AgentName::Gemini, "BeforeTool", "new", r#"{"q":"ls -l"}"#, unknown("new", "ls -l")),
+            (AgentName::ClaudeCode, "PreToolUse", "ExitPlanMode", r#"{"plan":"1. ls -l; rm -rf x"}"#, Tool::Other),
             (AgentName::ClaudeCode, "PreToolUse", "mcp__stockade__run", r#"{"command":"ls"}"#, Tool::Other),
             (
                 AgentName::Gemini,

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use crate::args::AgentName;
 
-/// How far gemini-cli may be away: a shell runs the hook, and gemini-cli starts itself again.
-const FARTHEST: usize = 4;
+/// How far gemini-cli may be away: the hook answers in a child, a shell runs the hook, and gemini-cli starts itself again.
+const FARTHEST: usize = 5;
 
 /// A question to the person, by the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,6 @@ use super::call::Call;
 use super::javascript;
 use super::judge::{listed, policy};
 use super::pattern::{Reach, SearchPattern};
-use crate::args::AgentName;
 use crate::exit::with_causes;
 use crate::report;
 
@@ -21,7 +20,7 @@ use crate::report;
 fn meant(call: &Call, path: &Path) -> Result<Vec<AbsPath>, String> {
     let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
     let mut meant = Vec::new();
-    for path in readings(call, path)? {
+    for path in readings(path)? {
         if let Ok(below) = path.strip_prefix("~") {
             let home = std::env::home_dir().filter(|home| home.is_absolute());
             let home = home.ok_or_else(|| String::from("`HOME` names no directory, so that `~` means nothing"))?;
@@ -47,18 +46,11 @@ fn both_ways(cwd: &AbsPath, path: &Path) -> Result<Vec<AbsPath>, String> {
     Ok(if by_text == by_kernel { vec![by_kernel] } else { vec![by_kernel, by_text] })
 }
 
-/// The path, and the path as an agent written in JavaScript may read it: without outer whitespace. Claude Code also
-/// normalizes it (NFC), so that a path which is not in that form can't be the one that it opens.
-fn readings(call: &Call, path: &Path) -> Result<Vec<PathBuf>, String> {
+/// The path, and the path as an agent may read it ([`javascript::readings`]).
+fn readings(path: &Path) -> Result<Vec<PathBuf>, String> {
     // From a JSON text.
     let text = path.to_str().ok_or("the path is not UTF-8")?;
-    if call.agent == AgentName::ClaudeCode && text.contains(javascript::may_be_normalized) {
-        let text = text.escape_debug();
-        return Err(format!("`{text}` has characters that Claude Code replaces: write it in composed form (NFC)"));
-    }
-    let trimmed = text.trim_matches(javascript::is_space);
-    let both = if trimmed == text { vec![text] } else { vec![text, trimmed] };
-    Ok(both.into_iter().map(PathBuf::from).collect())
+    Ok(javascript::readings(text).into_iter().map(PathBuf::from).collect())
 }
 
 /// Files that the agent writes, judged as a patch of them.
@@ -137,13 +129,10 @@ fn refused(stockade: &Stockade, path: &AbsPath) -> Result<Option<Answer>, String
 pub(super) fn searching(call: &Call, below: Option<&Path>, patterns: &[String]) -> Result<Answer, String> {
     let stockade = policy(call)?;
     let unreadable = stockade.orchestrator().unreadable().map_err(|error| error.to_string())?;
-    let below = readings(call, below.unwrap_or_else(|| Path::new(".")))?;
+    let below = readings(below.unwrap_or_else(|| Path::new(".")))?;
     let mut passed = None;
-    let patterns = patterns.iter().flat_map(|pattern| {
-        let trimmed = pattern.trim_matches(javascript::is_space);
-        std::iter::once(pattern.as_str()).chain((trimmed != pattern).then_some(trimmed))
-    });
-    for pattern in patterns {
+    let patterns: Vec<String> = patterns.iter().flat_map(|pattern| javascript::readings(pattern)).collect();
+    for pattern in &patterns {
         for pattern in SearchPattern::read(pattern).map_err(|error| error.to_string())? {
             // Absolute patterns and those of the home directory don't depend on the start.
             let mut starts = if pattern.fixed.starts_with("~") { meant(call, &pattern.fixed)? } else { Vec::new() };

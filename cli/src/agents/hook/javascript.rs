@@ -1,5 +1,7 @@
 //! How agents that are written in JavaScript read a text.
 
+use unicode_normalization::UnicodeNormalization as _;
+
 /// Whether JavaScript counts a character as whitespace, in `\s` and in `trim` ([ECMAScript]). Rust's set differs in two:
 /// it has U+0085, and lacks U+FEFF.
 ///
@@ -8,25 +10,20 @@ pub(super) fn is_space(c: char) -> bool {
     c == '\u{feff}' || (c != '\u{85}' && c.is_whitespace())
 }
 
-/// Whether a character is not, or may not be, the one that is left after `normalize("NFC")`: the characters that are
-/// always replaced, and those that join the letter before them in Latin, Greek, Cyrillic, Japanese and Korean. The vowel
-/// signs of other scripts are not among them, since names that are normalized already are full of them.
-pub(super) fn may_be_normalized(c: char) -> bool {
-    matches!(
-        c,
-        '\u{300}'..='\u{36f}' | '\u{374}' | '\u{37e}' | '\u{387}' | '\u{958}'..='\u{95f}'
-            | '\u{9dc}'..='\u{9dd}' | '\u{9df}' | '\u{a33}' | '\u{a36}' | '\u{a59}'..='\u{a5b}' | '\u{a5e}'
-            | '\u{b5c}'..='\u{b5d}' | '\u{f43}' | '\u{f4d}' | '\u{f52}' | '\u{f57}' | '\u{f5c}' | '\u{f69}'
-            | '\u{f73}' | '\u{f75}'..='\u{f76}' | '\u{f78}' | '\u{f81}' | '\u{f93}' | '\u{f9d}' | '\u{fa2}'
-            | '\u{fa7}' | '\u{fac}' | '\u{fb9}' | '\u{1161}'..='\u{1175}' | '\u{11a8}'..='\u{11c2}'
-            | '\u{1f71}'..='\u{1f7d}' | '\u{1fbb}' | '\u{1fbe}' | '\u{1fc9}'..='\u{1fcb}' | '\u{1fd3}'
-            | '\u{1fdb}' | '\u{1fe3}' | '\u{1feb}' | '\u{1fee}'..='\u{1fef}' | '\u{1ff9}'..='\u{1ffd}'
-            | '\u{2000}'..='\u{2001}' | '\u{2126}' | '\u{212a}'..='\u{212b}' | '\u{2329}'..='\u{232a}'
-            | '\u{2adc}' | '\u{3099}'..='\u{309a}' | '\u{f900}'..='\u{fa0d}' | '\u{fa10}'..='\u{fa12}'
-            | '\u{fa15}'..='\u{fa22}' | '\u{fa25}'..='\u{fa26}' | '\u{fa2a}'..='\u{fa6d}'
-            | '\u{fa70}'..='\u{fad9}' | '\u{fb1d}'..='\u{fb1f}' | '\u{fb2a}'..='\u{fb4e}'
-            | '\u{1d15e}'..='\u{1d164}' | '\u{1d1bb}'..='\u{1d1c0}' | '\u{2f800}'..='\u{2fa1d}'
-    )
+/// A text, and the texts that an agent may make of it before it opens the file of that name: without outer whitespace, and
+/// normalized. Claude Code composes its paths (NFC); the decomposed form (NFD) is what file systems of macOS hand back, and
+/// what programs try that look for a name in both forms.
+pub(super) fn readings(text: &str) -> Vec<String> {
+    let trimmed = text.trim_matches(is_space);
+    let mut readings = vec![text.to_owned()];
+    for text in [text, trimmed] {
+        for reading in [text.to_owned(), text.nfc().collect(), text.nfd().collect()] {
+            if !readings.contains(&reading) {
+                readings.push(reading);
+            }
+        }
+    }
+    readings
 }
 
 #[cfg(test)]
@@ -41,12 +38,17 @@ mod tests {
         for c in ['\u{85}', '\u{180e}', '\u{200b}', 'a'] {
             assert!(!is_space(c), "{c:?}");
         }
+    }
+
+    #[test]
+    fn texts_are_read_in_every_form() {
+        assert_eq!(readings("a/b"), ["a/b"]);
+        assert_eq!(readings(" a\u{a0}"), [" a\u{a0}", "a"]);
         // The Kelvin sign is a `K` then, and a combining accent is part of its letter.
-        for c in ['\u{212a}', '\u{301}', '\u{37e}', '\u{1161}', '\u{f900}', '\u{2fa1d}'] {
-            assert!(may_be_normalized(c), "{c:?}");
-        }
-        for c in ['K', '/', '\u{e9}', '\u{1ebf}', '\u{3042}', '\u{ac00}', '\u{e48}', '\u{9be}'] {
-            assert!(!may_be_normalized(c), "{c:?}");
-        }
+        assert_eq!(readings("\u{212a}"), ["\u{212a}", "K"]);
+        assert_eq!(readings("e\u{301}"), ["e\u{301}", "\u{e9}"]);
+        assert_eq!(readings("\u{e9}"), ["\u{e9}", "e\u{301}"]);
+        // Vowel signs of other scripts compose as well.
+        assert_eq!(readings("\u{9c7}\u{9be}"), ["\u{9c7}\u{9be}", "\u{9cb}"]);
     }
 }

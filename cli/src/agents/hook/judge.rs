@@ -51,7 +51,8 @@ pub(super) fn judge(call: &Call) -> Answer {
         Tool::Read { path } => files::reading(call, path),
         Tool::Search { below, patterns } => files::searching(call, below.as_deref(), patterns),
         Tool::Fetch { urls } => fetching(call, urls),
-        Tool::Unknown { name, command } => unknown(call, name, command),
+        Tool::Unknown { name, commands } => unknown(call, name, commands),
+        Tool::Skill => skill(call),
     };
     judged.unwrap_or_else(|reason| Answer::Deny { reason: format!("Stockade can't judge this: {reason}") })
 }
@@ -66,9 +67,12 @@ pub(super) fn undecided(call: &Call, limit: Duration) -> Answer {
             Ok(line) => Answer::Ask { reason, line: Some(line) },
             Err(reason) => Answer::Deny { reason },
         },
-        Tool::Write { .. } | Tool::Read { .. } | Tool::Search { .. } | Tool::Fetch { .. } | Tool::Unknown { .. } => {
-            Answer::Ask { reason, line: None }
-        }
+        Tool::Write { .. }
+        | Tool::Read { .. }
+        | Tool::Search { .. }
+        | Tool::Fetch { .. }
+        | Tool::Unknown { .. }
+        | Tool::Skill => Answer::Ask { reason, line: None },
     }
 }
 
@@ -122,15 +126,11 @@ fn shell(call: &Call, line: &str, next: NextLine) -> Result<Answer, String> {
     decided(call, line, next, &explanation)
 }
 
-fn is_skill(call: &Call, name: &str) -> bool {
-    call.agent == AgentName::ClaudeCode && name == "Skill"
-}
-
-/// A tool that runs a command without a shell that Stockade knows, and so outside of the sandbox: never allowed without a
-/// question, and refused if a rule forbids the command.
-fn unknown(call: &Call, name: &str, command: &str) -> Result<Answer, String> {
+/// A tool that runs commands without a shell that Stockade knows, and so outside of the sandbox: never allowed without a
+/// question, and refused if a rule forbids one of them.
+fn unknown(call: &Call, name: &str, commands: &[String]) -> Result<Answer, String> {
     let stockade = policy(call)?;
-    if !is_skill(call, name) {
+    for command in commands {
         let explanation = stockade.explain(shell::with_line(&OsString::from(command), &[]));
         let requirement = explanation.map_err(|error| with_causes(&error))?.requirement;
         if let ExecApprovalRequirement::Forbidden { reason } = requirement {
@@ -142,26 +142,32 @@ fn unknown(call: &Call, name: &str, command: &str) -> Result<Answer, String> {
         AgentName::Gemini => "run_shell_command",
         AgentName::Opencode => "bash",
     };
-    let reason = if is_skill(call, name) {
-        String::from(
-            "commands in a skill's text (!`…`) are run by Claude Code outside of Stockade's sandbox, and come to no hook; \
-             commands may have written the skill. `disableSkillShellExecution` in Claude Code's settings turns them off",
-        )
-    } else {
-        format!(
-            "the tool `{name}` is given a command, which it may run outside of Stockade's sandbox; `{shell}` runs it inside"
-        )
-    };
+    let reason = format!(
+        "the tool `{name}` is given what looks like a command, which it may run outside of Stockade's sandbox; `{shell}` \
+         runs it inside"
+    );
+    Ok(asked_unless_ruled_out(&stockade, &reason))
+}
+
+/// A skill of Claude Code.
+fn skill(call: &Call) -> Result<Answer, String> {
+    let reason = "commands in a skill's text (!`…`) and in its hooks are run by Claude Code outside of Stockade's sandbox, and \
+         come to no hook; commands may have written the skill";
+    Ok(asked_unless_ruled_out(&policy(call)?, reason))
+}
+
+/// A question, or a refusal if the settings have none.
+fn asked_unless_ruled_out(stockade: &Stockade, reason: &str) -> Answer {
     let is_asked = match stockade.settings().ask_or(AskForApproval::OnFailure) {
         AskForApproval::Untrusted | AskForApproval::OnFailure | AskForApproval::OnRequest => true,
         AskForApproval::Reject(reject) => !reject.rejects_sandbox_approval(),
         AskForApproval::Never => false,
     };
-    Ok(if is_asked {
+    if is_asked {
         Answer::Ask { reason: format!("Stockade asks: {reason}"), line: None }
     } else {
         Answer::Deny { reason: format!("Stockade refuses it, since `ask` rules out the question: {reason}") }
-    })
+    }
 }
 
 /// codex applies patches that a line contains by itself, outside of every sandbox that a command of it has: the files

@@ -1,12 +1,14 @@
 //! `stockade hook AGENT`: judges a tool call and answers in the agent's format.
 //!
 //! A call that can't be parsed or judged must not happen, and an agent ignores a late, malformed or missing answer: so
-//! there is always one in time, and every error is a refusal.
+//! there is always one in time, and every error is a refusal. That holds for a crash, too: a child process judges.
 
 mod answer;
 mod call;
+mod child;
 mod dialog;
 mod files;
+mod given_command;
 mod javascript;
 mod judge;
 mod line;
@@ -21,11 +23,16 @@ use std::time::{Duration, Instant};
 
 use self::answer::Answer;
 use self::call::{Call, CallError, Event};
+use self::child::ChildEnd;
 use crate::args::{AgentName, HookAnswer, HookCommand};
 use crate::exit::{Failure, note, print};
 
 /// The exit code that all agents treat as a refusal, with the reason on standard error.
 const BLOCKED: u8 = 2;
+/// The exit code with an answer on standard output, or without an opinion.
+const ANSWERED: u8 = 0;
+/// The time that the child has beyond the limit to print its answer. Agents wait 30 seconds, and the limit is 20.
+const GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(command: &HookCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -36,8 +43,23 @@ pub(crate) fn run(command: &HookCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Reads, judges and answers in separate threads, so that nothing that hangs delays the answer.
+/// Answers by a child process. Whatever becomes of that, this process ends with a code that the agent knows.
 fn answer(agent: AgentName, hook: &HookAnswer) -> ExitCode {
+    // The child has an answer of its own for whatever takes too long, except for itself.
+    let end = child::run(hook.limit + GRACE, || answered(agent, hook));
+    let reason = match end {
+        Ok(ChildEnd::Code(code @ (ANSWERED | BLOCKED))) => return ExitCode::from(code),
+        Ok(ChildEnd::Code(code)) => format!("it ended with code {code}"),
+        Ok(ChildEnd::Signal(signal)) => format!("it was ended by signal {signal}"),
+        Ok(ChildEnd::Late) => format!("it took more than {} seconds", (hook.limit + GRACE).as_secs()),
+        Err(error) => format!("it could not be started or watched: {error}"),
+    };
+    note(&format!("the judgement of this use failed, so it is refused: {reason}"));
+    ExitCode::from(BLOCKED)
+}
+
+/// Reads, judges and answers in separate threads, so that nothing that hangs delays the answer.
+fn answered(agent: AgentName, hook: &HookAnswer) -> u8 {
     let until = Instant::now() + hook.limit;
     let call = match within(until, read_stdin).map(|bytes| call::read(agent, &bytes?)) {
         Some(Ok(call)) => call,
@@ -45,27 +67,27 @@ fn answer(agent: AgentName, hook: &HookAnswer) -> ExitCode {
         None => return blocked("the hook's input did not come in time"),
     };
     if call.event == Event::Other {
-        return ExitCode::SUCCESS;
+        return ANSWERED;
     }
     let judged = call.clone();
     let answer = within(until, move || judge::judge(&judged)).unwrap_or_else(|| judge::undecided(&call, hook.limit));
     tell(&call, answer)
 }
 
-fn tell(call: &Call, answer: Answer) -> ExitCode {
+fn tell(call: &Call, answer: Answer) -> u8 {
     match answer::document(call, answer, dialog::of(call.agent)) {
-        Ok(None) => ExitCode::SUCCESS,
+        Ok(None) => ANSWERED,
         Ok(Some(document)) => match print(&format!("{document}\n")) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(()) => ANSWERED,
             Err(error) => blocked(&error.to_string()),
         },
         Err(reason) => blocked(&reason),
     }
 }
 
-fn blocked(reason: &str) -> ExitCode {
+fn blocked(reason: &str) -> u8 {
     note(reason);
-    ExitCode::from(BLOCKED)
+    BLOCKED
 }
 
 fn read_stdin() -> Result<Vec<u8>, CallError> {

@@ -23,6 +23,7 @@ pub(super) fn read(text: &str, project: Option<&Path>) -> Result<Imported, Impor
     };
     // Claude Code asks about every command that no rule allows and that does more than read.
     imported.set(None, "ask", toml::Value::from("untrusted"));
+    let mut restricts_web = false;
     for (key, value) in permissions {
         let place = format!("permissions.{key}");
         let verdict = match key.as_str() {
@@ -50,7 +51,13 @@ pub(super) fn read(text: &str, project: Option<&Path>) -> Result<Imported, Impor
                 return Err(ImportError::Form { key: place, expected: "a list of texts" });
             };
             self::rule(&mut imported, &place, rule, verdict, project);
+            restricts_web |= is_of_web(rule) && verdict != Verdict::Allow && denied_host(rule, verdict).is_none();
         }
+    }
+    // Such a line comes before those that allow, and `allow_hosts` would hold beside it.
+    if restricts_web {
+        let why = "another line denies or asks about `WebFetch`, which comes first; name the hosts by hand";
+        imported.without_setting(Some("sandbox"), "allow_hosts", why);
     }
     Ok(imported)
 }
@@ -106,10 +113,25 @@ fn rule(imported: &mut Imported, place: &str, text: &str, verdict: Verdict, proj
     }
 }
 
+/// Whether a rule is about `WebFetch`, also by a pattern of tools.
+fn is_of_web(rule: &str) -> bool {
+    let tool = rule.split_once('(').map_or(rule, |(tool, _)| tool).trim();
+    let by_pattern = tool.split_once('*').is_some_and(|(start, _)| "WebFetch".starts_with(start));
+    by_pattern || tool.starts_with("WebFetch")
+}
+
+/// The host of a rule that becomes `deny_hosts`, which holds against `allow_hosts`.
+fn denied_host(rule: &str, verdict: Verdict) -> Option<&str> {
+    let content = rule.trim().strip_prefix("WebFetch")?.trim().strip_prefix('(')?.strip_suffix(')')?;
+    host(content).filter(|_| verdict == Verdict::Deny)
+}
+
+fn host(content: &str) -> Option<&str> {
+    content.strip_prefix("domain:").filter(|host| flags::allowed_host(host).is_ok() && !host.contains(['/', ':']))
+}
+
 fn web(imported: &mut Imported, place: &str, text: &str, content: &str, verdict: Verdict) {
-    let host =
-        content.strip_prefix("domain:").filter(|host| flags::allowed_host(host).is_ok() && !host.contains(['/', ':']));
-    match (host, verdict) {
+    match (host(content), verdict) {
         (Some(host), Verdict::Allow) => imported.value(
             (place, text),
             (Some("sandbox"), "allow_hosts"),
@@ -229,6 +251,36 @@ mod tests {
             assert_eq!(denied_paths(content, project), Err(why), "{content}");
         }
         assert_eq!(denied_paths(".env", None), Err(PathError::NoProject));
+    }
+
+    #[test]
+    fn hosts_are_not_granted_beside_a_line_that_restricts() {
+        let settings = |permissions: serde_json::Value| {
+            let text = serde_json::json!({ "permissions": permissions }).to_string();
+            read(&text, None).unwrap().settings("x").unwrap_or_default()
+        };
+        let allow = ["WebFetch(domain:a.example)"];
+        for restricting in [
+            "WebFetch",
+            "WebFetch(*)",
+            "WebFetch(domain:*)",
+            "*",
+            "Web*",
+            "WebFetch(x",
+            "WebFetch:*",
+            "WebFetch (domain:b.example/c)",
+        ] {
+            for list in ["deny", "ask"] {
+                let told = settings(serde_json::json!({ "allow": allow, list: [restricting] }));
+                assert!(!told.contains("allow_hosts"), "{list} {restricting}: {told}");
+            }
+        }
+        let told = settings(serde_json::json!({ "allow": allow, "ask": ["WebFetch(domain:a.example)"] }));
+        assert!(!told.contains("allow_hosts"), "{told}");
+        let told = settings(
+            serde_json::json!({ "allow": allow, "deny": ["WebFetch(domain:b.example)", "WebSearch", "Read(x)"] }),
+        );
+        assert!(told.contains("allow_hosts") && told.contains("deny_hosts"), "{told}");
     }
 
     proptest! {

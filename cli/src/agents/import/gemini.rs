@@ -35,9 +35,7 @@ pub(super) fn read(text: &str) -> Result<Imported, ImportError> {
         for entry in entries {
             match shell_entry(entry) {
                 Some(command) => imported.command(place, entry, verdict, &words::prefix(command)),
-                None => {
-                    imported.left_out(place, entry, "it is for a tool of gemini-cli's own, which holds it as before")
-                }
+                None => imported.left_out(place, entry, OWN_TOOL),
             }
         }
     }
@@ -73,16 +71,57 @@ pub(super) fn read_policies(text: &str) -> Result<Imported, ImportError> {
         text.parse().map_err(|error: toml::de::Error| ImportError::Toml(error.message().to_owned()))?;
     let mut imported = Imported::default();
     imported.set(None, "ask", Toml::from("untrusted"));
-    let form = |expected| ImportError::Form { key: String::from("rule"), expected };
-    let rules = match policies.get("rule") {
-        None => return Ok(imported),
-        Some(rules) => rules.as_array().ok_or_else(|| form("a list, written `[[rule]]`"))?,
-    };
-    for (index, rule) in rules.iter().enumerate() {
-        let rule = rule.as_table().ok_or_else(|| form("tables"))?;
-        policy(&mut imported, &format!("rule {}", index + 1), rule);
+    for (key, value) in &policies {
+        let form = |expected| ImportError::Form { key: key.clone(), expected };
+        let import: fn(&mut Imported, &str, &toml::Table) = match key.as_str() {
+            "rule" => policy,
+            "safety_checker" => checker,
+            _ => {
+                imported.lost(key, &one_line(value), "it is not known, and may restrict");
+                continue;
+            }
+        };
+        let listed = value.as_array().ok_or_else(|| form("a list, written with double brackets"))?;
+        for (index, entry) in listed.iter().enumerate() {
+            let entry = entry.as_table().ok_or_else(|| form("tables"))?;
+            import(&mut imported, &format!("{key} {}", index + 1), entry);
+        }
     }
     Ok(imported)
+}
+
+fn one_line(value: &Toml) -> String {
+    value.to_string().replace('\n', "; ")
+}
+
+/// A program or a part of gemini-cli that looks at each use of a tool, and may deny it or ask.
+fn checker(imported: &mut Imported, place: &str, entry: &toml::Table) {
+    let text = one_line(&Toml::Table(entry.clone()));
+    if covers_commands(entry) {
+        imported.lost(place, &text, "it checks each command by a program, which no rule of Stockade does");
+    } else {
+        imported.left_out(place, &text, OWN_TOOL);
+    }
+}
+
+const OWN_TOOL: &str = "it is for a tool of gemini-cli's own, which holds it as before";
+
+/// Whether an entry is about the shell, or about every tool.
+fn covers_commands(entry: &toml::Table) -> bool {
+    let Some(tools) = texts(entry, "toolName") else { return true };
+    tools.iter().any(|tool| match tool.split_once('*') {
+        Some((start, _)) => SHELL.iter().any(|shell| shell.starts_with(start)),
+        None => SHELL.contains(tool),
+    })
+}
+
+/// The texts of a key, which may be one or a list.
+fn texts<'a>(entry: &'a toml::Table, key: &str) -> Option<Vec<&'a str>> {
+    match entry.get(key) {
+        Some(Toml::String(one)) => Some(vec![one.as_str()]),
+        Some(Toml::Array(all)) => all.iter().map(Toml::as_str).collect(),
+        Some(_) | None => None,
+    }
 }
 
 /// The keys of a rule that Stockade's rules express, or that say nothing of its commands. Every other one may be a
@@ -90,24 +129,18 @@ pub(super) fn read_policies(text: &str) -> Result<Imported, ImportError> {
 const KNOWN: [&str; 6] = ["toolName", "commandPrefix", "decision", "priority", "denyMessage", "deny_message"];
 
 fn policy(imported: &mut Imported, place: &str, rule: &toml::Table) {
-    let text = Toml::Table(rule.clone()).to_string().replace('\n', "; ");
+    let text = one_line(&Toml::Table(rule.clone()));
     let verdict = match rule.get("decision").and_then(Toml::as_str) {
         Some("allow") => Verdict::Allow,
         Some("ask_user") => Verdict::Ask,
         // An unknown value counts as the strictest.
         Some(_) | None => Verdict::Deny,
     };
-    let texts = |key: &str| match rule.get(key) {
-        Some(Toml::String(one)) => Some(vec![one.as_str()]),
-        Some(Toml::Array(all)) => all.iter().map(Toml::as_str).collect(),
-        Some(_) | None => None,
-    };
-    let tools = texts("toolName").unwrap_or_else(|| vec!["*"]);
-    if !tools.iter().any(|tool| *tool == "*" || SHELL.contains(tool)) {
-        return imported.left_out(place, &text, "it is for a tool of gemini-cli's own, which holds it as before");
+    if !covers_commands(rule) {
+        return imported.left_out(place, &text, OWN_TOOL);
     }
     let condition = rule.keys().find(|key| !KNOWN.contains(&key.as_str()));
-    let prefixes = texts("commandPrefix");
+    let prefixes = texts(rule, "commandPrefix");
     let named = prefixes.filter(|_| !rule.contains_key("commandRegex") && !rule.contains_key("argsPattern"));
     match (named, condition, verdict) {
         (_, Some(key), Verdict::Allow) => {
@@ -131,6 +164,24 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_check_that_is_lost_takes_what_it_checks_along() {
+        let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"make\"\ndecision = \"allow\"\n";
+        for (check, is_lost) in [
+            ("[[safety_checker]]\ntoolName = \"*\"\n", true),
+            ("[[safety_checker]]\ntoolName = [\"run_shell_command\"]\ncommandPrefix = \"x\"\n", true),
+            ("[[safety_checker]]\ntoolName = \"run_*\"\n", true),
+            ("[[safety_checker]]\npriority = 1\n", true),
+            ("[[safety_checker]]\ntoolName = \"write_file\"\n", false),
+            ("[[other]]\na = 1\n", true),
+        ] {
+            let imported = read_policies(&format!("{check}{rule}")).unwrap();
+            assert_eq!((imported.lines.len(), imported.has_losses()), (2, is_lost), "{check}");
+            let rules = imported.without_what_may_be_covered().rules("x").unwrap().unwrap_or_default();
+            assert_eq!(rules.contains("make"), !is_lost, "{check}: {rules}");
+        }
+    }
 
     proptest! {
         #[test]

@@ -34,6 +34,8 @@ pub(super) struct ImportedLine {
     pub(super) why: Option<String>,
 }
 
+const COVERED: &str = "a line that is lost may deny or ask about some of it";
+
 /// The decision of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -147,7 +149,20 @@ impl Imported {
         self.lines.iter().any(|line| line.fate == Fate::Lost)
     }
 
-    /// Removes all allowing rules if a restriction is lost: they may be what it restricted.
+    /// Removes a granting setting, and says so at the lines that it was made of.
+    pub(super) fn without_setting(&mut self, table: Option<&'static str>, key: &'static str, why: &str) {
+        self.settings.retain(|(own_table, own, _)| (*own_table, *own) != (table, key));
+        let name = table.map(|table| format!("{table}.")).unwrap_or_default();
+        let start = format!("{name}{key} = ");
+        for line in &mut self.lines {
+            if line.becomes.as_ref().is_some_and(|becomes| becomes.starts_with(&start)) {
+                (line.fate, line.becomes) = (Fate::LeftOut, None);
+                line.why = Some(why.to_owned());
+            }
+        }
+    }
+
+    /// Removes all that allows or grants if a restriction is lost: it may be what that restricted.
     pub(super) fn without_what_may_be_covered(mut self) -> Self {
         if !self.has_losses() {
             return self;
@@ -158,8 +173,11 @@ impl Imported {
         for line in &mut self.lines {
             if line.becomes.as_ref().is_some_and(|rule| allowed.contains(rule)) {
                 (line.fate, line.becomes) = (Fate::LeftOut, None);
-                line.why = Some(String::from("a line that is lost may deny or ask about some of it"));
+                line.why = Some(COVERED.to_owned());
             }
+        }
+        for key in ["allow_hosts", "writable_roots"] {
+            self.without_setting(Some("sandbox"), key, COVERED);
         }
         self
     }

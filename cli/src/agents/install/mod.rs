@@ -5,8 +5,8 @@ mod environment;
 mod file;
 mod hooks_off;
 pub(super) mod json_text;
-mod local_env;
 mod shell_setting;
+mod switch;
 mod wiring;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ use crate::args::{AgentName, Install};
 use crate::exit::{Failure, note, print};
 
 pub(super) use self::diff::shown as shown_diff;
+pub(crate) use self::hooks_off::Obstacle;
+use self::wiring::agent_directory;
 pub(crate) use self::wiring::{Wired, wired};
 
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +144,8 @@ fn done(args: &Install, scope: Scope, wiring: &Wiring, file: &SettingsFile) -> S
         return format!("{agent} does without Stockade from its next start on.\n");
     }
     let mut told = format!("{agent} {} from its next start on. {}\n", wiring.effect(), wiring.tested);
-    for note in wiring.notes(file).into_iter().chain(wiring.obstacle(scope)) {
+    let obstacle = wiring.obstacle(scope).map(|obstacle| obstacle.reason().to_owned());
+    for note in wiring.notes(file).into_iter().chain(obstacle) {
         told += &format!("Note: {note}\n");
     }
     let project = if args.project { " --project" } else { "" };

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 
 use super::environment::OwnEnvironment;
 use super::file::SettingsFile;
+use super::hooks_off::Obstacle;
 use super::json_text::{self, TextError};
-use super::{InstallError, Scope, environment, hooks_off, local_env, places, shell_setting};
+use super::switch::Switch;
+use super::{InstallError, Scope, environment, hooks_off, places, shell_setting, switch};
 use crate::args::AgentName;
 
 /// The format of the settings file.
@@ -92,32 +94,13 @@ impl Wiring {
         if (self.form, scope) == (SettingsForm::Shell, Scope::User) {
             return Ok(shell_setting::file_in(&shell_setting::user_directory()?));
         }
-        let (variable, directory, name) = match self.agent {
-            AgentName::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude", "settings.json"),
-            AgentName::Codex if self.form == SettingsForm::Environments => {
-                ("CODEX_HOME", ".codex", "environments.toml")
-            }
-            AgentName::Codex => ("CODEX_HOME", ".codex", "hooks.json"),
-            AgentName::Gemini => ("", ".gemini", "settings.json"),
-            AgentName::Opencode => ("", ".opencode", "opencode.json"),
-        };
-        if scope == Scope::Project {
-            let here = std::env::current_dir();
-            let here =
-                here.map_err(|source| InstallError::System { act: "found", path: PathBuf::from("."), source })?;
-            let directory = here.join(directory);
-            return Ok(match self.form {
-                SettingsForm::Shell => shell_setting::file_in(&directory),
-                SettingsForm::Hooks | SettingsForm::Environments => directory.join(name),
-            });
-        }
-        let named =
-            (!variable.is_empty()).then(|| std::env::var_os(variable)).flatten().filter(|path| !path.is_empty());
-        let place = match named {
-            Some(place) => PathBuf::from(place),
-            None => std::env::home_dir().ok_or(InstallError::NoHome { variable: "HOME" })?.join(directory),
-        };
-        Ok(place.join(name))
+        let directory = agent_directory(self.agent, scope)?;
+        Ok(match (self.form, self.agent) {
+            (SettingsForm::Shell, _) => shell_setting::file_in(&directory),
+            (SettingsForm::Environments, _) => directory.join("environments.toml"),
+            (SettingsForm::Hooks, AgentName::Codex) => directory.join("hooks.json"),
+            (SettingsForm::Hooks, _) => directory.join("settings.json"),
+        })
     }
 
     /// The entry for an event.
@@ -128,18 +111,19 @@ impl Wiring {
 
     /// The text with the hook.
     pub(super) fn added(&self, file: &SettingsFile, text: &str, command: &str) -> Result<String, InstallError> {
-        self.added_for(self.events, file, text, command)
+        self.added_for((self.events, switch::of(self.agent)), file, text, command)
     }
 
     /// Whether the text is this one with the hook of this version or of an earlier one, and nothing else.
     pub(super) fn is_all_that_was_added(&self, file: &SettingsFile, before: &str, text: &str, command: &str) -> bool {
-        let mut all = std::iter::once(self.events).chain(self.earlier.iter().copied());
-        all.any(|events| self.added_for(events, file, before, command).is_ok_and(|made| made == text))
+        let all = std::iter::once(self.events).chain(self.earlier.iter().copied());
+        let mut all = all.flat_map(|events| [(events, switch::of(self.agent)), (events, None)]);
+        all.any(|form| self.added_for(form, file, before, command).is_ok_and(|made| made == text))
     }
 
     fn added_for(
         &self,
-        events: Events,
+        (events, switch): (Events, Option<Switch>),
         file: &SettingsFile,
         text: &str,
         command: &str,
@@ -161,9 +145,9 @@ impl Wiring {
                 json_text::append(&changed, &["hooks", event], &entry).map_err(|source| file.text_error(source))?;
             push(&mut expected, event, entry).ok_or_else(|| InstallError::Meaning(file.path.clone()))?;
         }
-        if self.agent == AgentName::Gemini {
-            changed = local_env::added(&changed).map_err(|source| file.text_error(source))?;
-            expected = local_env::with(expected).ok_or_else(|| InstallError::Meaning(file.path.clone()))?;
+        if let Some(switch) = switch {
+            changed = switch.added(&changed).map_err(|source| file.text_error(source))?;
+            expected = switch.with(expected).ok_or_else(|| InstallError::Meaning(file.path.clone()))?;
         }
         if meaning(file, &changed)? != expected {
             return Err(InstallError::Meaning(file.path.clone()));
@@ -262,10 +246,8 @@ impl Wiring {
                 return Ok(false);
             }
         }
-        match self.agent {
-            AgentName::Gemini => local_env::is_in(text).map_err(|source| file.text_error(source)),
-            AgentName::ClaudeCode | AgentName::Codex | AgentName::Opencode => Ok(true),
-        }
+        switch::of(self.agent)
+            .map_or(Ok(true), |switch| switch.is_settled_in(text).map_err(|source| file.text_error(source)))
     }
 
     /// The command line of the hook in the file.
@@ -320,7 +302,11 @@ impl Wiring {
     /// Notes for the user after the installation.
     pub(super) fn notes(&self, file: &SettingsFile) -> Vec<String> {
         match self.agent {
-            AgentName::ClaudeCode => lost_rules(file).into_iter().collect(),
+            AgentName::ClaudeCode => {
+                let skills = "Claude Code runs no commands in the text of skills any more (`disableSkillShellExecution`), since no \
+                     hook sees them; the setting stays after `--undo` of a changed file";
+                lost_rules(file).into_iter().chain([skills.to_owned()]).collect()
+            }
             AgentName::Codex if self.form == SettingsForm::Environments => Vec::new(),
             AgentName::Codex => vec![
                 String::from("codex uses a new hook only after you have reviewed it there, with `/hooks`"),
@@ -348,18 +334,40 @@ impl Wiring {
     }
 
     /// Why settings that are as they should be have no effect.
-    pub(super) fn obstacle(&self, scope: Scope) -> Option<String> {
-        if self.form != SettingsForm::Shell {
-            let (path, key) =
-                hooks_off::found(self.agent, &self.command).filter(|_| self.form == SettingsForm::Hooks)?;
-            return Some(format!("`{key}` in `{}` turns its hooks off: take that out", path.display()));
+    pub(super) fn obstacle(&self, scope: Scope) -> Option<Obstacle> {
+        match self.form {
+            SettingsForm::Hooks => return hooks_off::found(self.agent, scope, &self.command),
+            SettingsForm::Environments => return None,
+            SettingsForm::Shell => {}
         }
         if !shell_setting::leads_here(Path::new(&self.command)) {
             let again = "run `stockade install opencode` again: opencode takes `bash` meanwhile";
-            return Some(format!("`{}` does not lead to this program: {again}", self.command));
+            return Some(Obstacle::Off(format!("`{}` does not lead to this program: {again}", self.command)));
         }
         let (file, shell) = shell_setting::overruled_by().filter(|_| scope == Scope::User)?;
-        Some(format!("`{}` names another shell for this project, `{shell}`", file.display()))
+        Some(Obstacle::Off(format!("`{}` names another shell for this project, `{shell}`", file.display())))
+    }
+}
+
+/// The directory of an agent's settings.
+pub(super) fn agent_directory(agent: AgentName, scope: Scope) -> Result<PathBuf, InstallError> {
+    let (variable, name) = match agent {
+        AgentName::ClaudeCode => ("CLAUDE_CONFIG_DIR", ".claude"),
+        AgentName::Codex => ("CODEX_HOME", ".codex"),
+        // It takes the place of the home directory.
+        AgentName::Gemini => ("GEMINI_CLI_HOME", ".gemini"),
+        AgentName::Opencode => ("", ".opencode"),
+    };
+    if scope == Scope::Project {
+        let here = std::env::current_dir();
+        let here = here.map_err(|source| InstallError::System { act: "found", path: PathBuf::from("."), source })?;
+        return Ok(here.join(name));
+    }
+    let named = (!variable.is_empty()).then(|| std::env::var_os(variable)).flatten().filter(|path| !path.is_empty());
+    match (named.map(PathBuf::from), agent) {
+        (Some(home), AgentName::Gemini) => Ok(home.join(name)),
+        (Some(directory), _) => Ok(directory),
+        (None, _) => Ok(std::env::home_dir().ok_or(InstallError::NoHome { variable: "HOME" })?.join(name)),
     }
 }
 
@@ -406,8 +414,8 @@ pub(crate) struct Wired {
     pub(crate) path: PathBuf,
     /// What the settings are to name.
     pub(crate) command: String,
-    /// Its problem, if any.
-    pub(crate) problem: Option<String>,
+    /// Why it is not used, or may not be.
+    pub(crate) obstacle: Option<Obstacle>,
 }
 
 /// Every hook of this program in the settings of the user and of the project in this directory.
@@ -417,29 +425,29 @@ pub(crate) fn wired() -> Vec<Wired> {
         let file = match SettingsFile::read(&path, scope) {
             Ok(file) => file,
             Err(error) => {
-                let problem = Some(stockade::with_causes(&error));
-                return Some(Wired { agent, path, command: wiring.command, problem });
+                let obstacle = Some(Obstacle::Off(stockade::with_causes(&error)));
+                return Some(Wired { agent, path, command: wiring.command, obstacle });
             }
         };
-        let problem = match (wiring.is_in(&file, &wiring.command), wiring.command_in(&file)) {
-            (Err(error), _) | (_, Err(error)) => Some(stockade::with_causes(&error)),
+        let obstacle = match (wiring.is_in(&file, &wiring.command), wiring.command_in(&file)) {
+            (Err(error), _) | (_, Err(error)) => Some(Obstacle::Off(stockade::with_causes(&error))),
             (Ok(true), _) => {
-                let refused = wiring.check(&file).err().map(|error| stockade::with_causes(&error));
+                let refused = wiring.check(&file).err().map(|error| Obstacle::Off(stockade::with_causes(&error)));
                 refused.or_else(|| wiring.obstacle(scope))
             }
             (Ok(false), Ok(None)) => return None,
             (Ok(false), Ok(Some(command))) => {
                 let project = if scope == Scope::Project { " --project" } else { "" };
                 let again = format!("run `stockade install {}{project}` again", agent.as_str());
-                Some(match wiring.other_pattern_in(&file) {
+                Some(Obstacle::Off(match wiring.other_pattern_in(&file) {
                     Some(pattern) if command == wiring.command => format!(
                         "its hook is for the tools `{pattern}` alone, so that others run commands unjudged: {again}"
                     ),
                     _ => format!("it is not as this program would write it (`{command}`): {again}"),
-                })
+                }))
             }
         };
-        Some(Wired { agent, path, command: wiring.command, problem })
+        Some(Wired { agent, path, command: wiring.command, obstacle })
     };
     places().into_iter().filter_map(found).collect()
 }
