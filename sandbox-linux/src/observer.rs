@@ -30,6 +30,7 @@ pub(crate) mod limit_counters;
 mod lineage;
 mod loader;
 mod look_up;
+mod moves;
 mod process_limit;
 mod process_links;
 mod refused;
