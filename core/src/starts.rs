@@ -283,7 +283,8 @@ impl StartKeeper for Keeper {
         let Ok(command) = Argv::parse([program]) else { return };
         let cwd = self.shared.session.host.workspace_roots.first().cloned();
         let Some(cwd) = cwd.or_else(|| "/".parse().ok()) else { return };
-        let start = Shown { asked: command.clone(), command: command.clone(), key: command, cwd };
+        let start =
+            Shown { asked: command.clone(), whole: command.clone(), command: command.clone(), key: command, cwd };
         self.shared.refuse(&start, &caller, DecisionSource::Rule(String::from(UNREADABLE)), String::from(UNREADABLE));
     }
 }
@@ -297,6 +298,8 @@ async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
 /// A start as it is shown and remembered.
 struct Shown {
     command: Argv,
+    /// With all words that were read.
+    whole: Argv,
     /// As a question shows it, which has more of long words.
     asked: Argv,
     /// With the program's whole path.
@@ -370,9 +373,10 @@ impl Shared {
             .is_ok_and(|path| self.enforced.access(&path) == stockade_protocol::Access::Write);
         // A program that commands can't write is known by its name.
         let name = if is_commands_own { path.clone() } else { judge::base_name(path) };
-        let shown = |cut: Cut| Argv::parse(cut.of(std::iter::once(&name).chain(words.iter().skip(1)))).ok();
+        let whole = Argv::parse(std::iter::once(&name).chain(words.iter().skip(1)).cloned()).ok()?;
+        let shown = |cut: Cut| Argv::parse(cut.of(whole.words())).ok();
         let cwd = start.cwd.clone().or_else(|| "/".parse().ok())?;
         let key = Argv::parse(words.iter().cloned()).ok()?;
-        Some(Shown { command: shown(TOLD)?, asked: shown(ASKED)?, key, cwd })
+        Some(Shown { command: shown(TOLD)?, asked: shown(ASKED)?, whole, key, cwd })
     }
 }
