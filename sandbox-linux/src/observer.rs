@@ -32,10 +32,10 @@ mod loader;
 mod look_up;
 mod moves;
 mod process_limit;
-mod process_links;
 mod refused;
 mod repository;
 mod resolve;
+mod start_file;
 mod starts;
 mod turns;
 
