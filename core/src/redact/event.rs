@@ -24,7 +24,7 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
     let mut scribe = Scribe { left: MAX_TEXTS };
     match event {
         AuditEvent::Requested { command, cwd, escalation, whole } => {
-            let (command, shortened) = scribe.program(&command);
+            let (command, shortened) = scribe.command(&command);
             let (cwd, escalation) = (scribe.path(&cwd), scribe.escalation(escalation));
             AuditEvent::Requested { command, cwd, escalation, whole: shortened.or(whole) }
         }
@@ -78,7 +78,7 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
         }
         called @ (AuditEvent::ToolCalled { .. } | AuditEvent::ToolApproved {}) => called,
         AuditEvent::ProgramJudged { command, whole, cwd, started_by, pid, decision, source, reason, execution } => {
-            let (command, shortened) = scribe.command(&command);
+            let (command, shortened) = scribe.program(&command);
             AuditEvent::ProgramJudged {
                 command,
                 whole: shortened.or(whole),

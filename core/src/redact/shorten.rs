@@ -103,6 +103,10 @@ mod tests {
         let joined: String = words.iter().map(|word| format!("{word}\0")).collect();
         assert_eq!(whole.sha256.0, <[u8; 32]>::from(Sha256::digest(joined)));
         assert_eq!(command(Argv::parse(["ls", "-l"]).unwrap(), 100).1, None);
+        // In little room, too, a long word hides no other.
+        let (kept, whole) = command(Argv::parse(["rm", &"x".repeat(85_000), "evil"]).unwrap(), 4096);
+        assert!(kept.to_string().starts_with("rm ") && kept.to_string().ends_with(" evil"), "{kept}");
+        assert!(kept.to_string().len() < 4096 && whole.is_some(), "{kept}");
         assert_eq!(command(Argv::parse(["ls", "-l"]).unwrap(), 0).0.to_string(), "'‹2 words left out›'");
     }
 }
