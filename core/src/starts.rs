@@ -33,7 +33,7 @@ use tokio::sync::watch;
 use self::cut::{ASKED, Cut, TOLD};
 use self::elsewhere::all_ended;
 pub(crate) use self::judge::restricts_builtins;
-use self::judge::{Met, Words, command_words, is_builtin, is_many_programs, is_shell, met};
+use self::judge::{Met, RulePaths, Words, command_words, is_builtin, is_many_programs, is_shell, met};
 use self::record::Told;
 use self::rule_grant::RuleGrant;
 use self::settle::{Answered, Equal, Settled};
@@ -51,6 +51,8 @@ use crate::verdict::{RuleVerdict, Verdict};
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
 const UNREADABLE: &str = "rules restrict what may be started, and the process that starts it can't be looked at";
+
+const UNRESOLVED: &str = "rules restrict what may be started, and it can't be known which file this path leads to";
 
 /// Judges what one run starts. Dropped, it asks nothing more.
 pub(crate) struct ProgramStarts {
@@ -75,6 +77,8 @@ struct Shared {
     grant: Grant,
     process: ProcessSettings,
     policy: Arc<Policy>,
+    /// Paths that a rule restricts.
+    rule_paths: RulePaths,
     /// Base names that a rule restricts.
     restricted: HashSet<Vec<u8>>,
     /// Base names that a rule gives something to.
@@ -169,6 +173,7 @@ impl ProgramStarts {
             elsewhere: watch::Sender::new(0),
             restricts_builtins: restricted.iter().any(|name| is_builtin(name)),
             restricted,
+            rule_paths: RulePaths::of(&policy, cwd),
             policy,
             enforced: enforced.files.clone(),
             command: command.clone(),
@@ -280,11 +285,11 @@ impl StartKeeper for Keeper {
 
     fn unreadable(&self, caller: StartCaller) {
         let program = caller.program.clone().unwrap_or_else(|| RawText::from("unknown"));
-        let Ok(command) = Argv::parse([program]) else { return };
-        let cwd = self.shared.session.host.workspace_roots.first().cloned();
-        let Some(cwd) = cwd.or_else(|| "/".parse().ok()) else { return };
-        let start = Shown { asked: command.clone(), command: command.clone(), key: command, cwd };
-        self.shared.refuse(&start, &caller, DecisionSource::Rule(String::from(UNREADABLE)), String::from(UNREADABLE));
+        self.shared.refuse_unknown(program, &caller, UNREADABLE);
+    }
+
+    fn unresolved(&self, caller: StartCaller, path: RawText) {
+        self.shared.refuse_unknown(path, &caller, UNRESOLVED);
     }
 }
 
@@ -297,6 +302,8 @@ async fn unwanted(is_wanted: Arc<dyn Fn() -> bool + Send + Sync>) {
 /// A start as it is shown and remembered.
 struct Shown {
     command: Argv,
+    /// With all words that were read.
+    whole: Argv,
     /// As a question shows it, which has more of long words.
     asked: Argv,
     /// With the program's whole path.
@@ -344,7 +351,7 @@ impl Shared {
 
     /// The rules that a start meets, and the skill whose script it is.
     fn met(&self, start: &ProgramStart) -> Option<Met> {
-        let by_rule = met(&self.policy, start);
+        let by_rule = met(&self.policy, &self.rule_paths, start);
         let Some(script) = self.skill_script(start) else { return by_rule };
         let said = named(&script);
         let nothing = Met { decision: Decision::Prompt, reason: String::new(), words: Vec::new(), skill: None };
@@ -358,9 +365,20 @@ impl Shared {
         if self.session.skills.is_empty() {
             return None;
         }
-        let paths = start.forms.iter().filter_map(|form| AbsPath::parse(form.first()?.clone()).ok()?.to_host_path());
+        let forms = start.forms.iter().chain(&start.path_forms);
+        let paths = forms.filter_map(|form| AbsPath::parse(form.first()?.clone()).ok()?.to_host_path());
         let mut scripts = paths.filter_map(|path| skill_script(&self.session, &self.enforced, &path));
-        scripts.next().filter(|_| !judge::is_allowed(&self.policy, start))
+        scripts.next().filter(|script| !judge::is_allowed(&self.policy, start, script))
+    }
+
+    /// Refuses a start of which no more is known than this name.
+    fn refuse_unknown(&self, program: RawText, caller: &StartCaller, why: &str) {
+        let Ok(command) = Argv::parse(TOLD.of(&[program])) else { return };
+        let cwd = self.session.host.workspace_roots.first().cloned();
+        let Some(cwd) = cwd.or_else(|| "/".parse().ok()) else { return };
+        let start =
+            Shown { asked: command.clone(), whole: command.clone(), command: command.clone(), key: command, cwd };
+        self.refuse(&start, caller, DecisionSource::Rule(String::from(why)), String::from(why));
     }
 
     fn shown(&self, start: &ProgramStart) -> Option<Shown> {
@@ -370,9 +388,10 @@ impl Shared {
             .is_ok_and(|path| self.enforced.access(&path) == stockade_protocol::Access::Write);
         // A program that commands can't write is known by its name.
         let name = if is_commands_own { path.clone() } else { judge::base_name(path) };
-        let shown = |cut: Cut| Argv::parse(cut.of(std::iter::once(&name).chain(words.iter().skip(1)))).ok();
+        let whole = Argv::parse(std::iter::once(&name).chain(words.iter().skip(1)).cloned()).ok()?;
+        let shown = |cut: Cut| Argv::parse(cut.of(whole.words())).ok();
         let cwd = start.cwd.clone().or_else(|| "/".parse().ok())?;
         let key = Argv::parse(words.iter().cloned()).ok()?;
-        Some(Shown { command: shown(TOLD)?, asked: shown(ASKED)?, key, cwd })
+        Some(Shown { command: shown(TOLD)?, asked: shown(ASKED)?, whole, key, cwd })
     }
 }

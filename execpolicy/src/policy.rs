@@ -104,6 +104,13 @@ impl Policy {
         self.programs(|rule| rule.decision != Decision::Allow)
     }
 
+    /// The programs that rules restrict by a path, as the rules have it.
+    pub fn restricted_paths(&self) -> HashSet<&str> {
+        let restricting = self.rules.iter().filter(|rule| rule.decision != Decision::Allow);
+        let programs = restricting.filter_map(|rule| rule.pattern.first()).flat_map(|token| token.alternatives());
+        programs.filter(|program| program.contains('/')).collect()
+    }
+
     /// The base names of the programs that rules give something to, whatever their arguments.
     pub fn granted_programs(&self) -> HashSet<Vec<u8>> {
         self.programs(PrefixRule::grants)

@@ -112,8 +112,12 @@ pub enum AuditEvent {
     /// A rule that restricts, or gives something, was met by a program that the command started, and it was decided. Equal
     /// starts of a request are recorded once, but those that ran elsewhere.
     ProgramJudged {
-        /// The program and its arguments. A long one is cut.
+        /// The program and its arguments.
         command: Argv,
+        /// How much there is of it, where this record holds only the beginning and the end. What lies beyond the words that
+        /// are judged does not count.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        whole: Option<WholeCommand>,
         /// Where it was started.
         cwd: AbsPath,
         /// The programs above it, the command first.

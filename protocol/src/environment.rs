@@ -131,6 +131,7 @@ mod tests {
             names(&policy, &["PATH", "AWS_SECRET_ACCESS_KEY", "npm_token", "LD_PRELOAD", "BASH_FUNC_x%%"]),
             ["PATH"]
         );
+        assert_eq!(names(&policy, &["PATH", "EXEC_WRAPPER", "CODEX_ESCALATE_SOCKET"]), ["PATH"], "codex's shell");
         let trusting = EnvironmentPolicy { ignore_default_excludes: true, ..policy };
         assert_eq!(names(&trusting, &["PATH", "API_TOKEN", "LD_PRELOAD"]), ["API_TOKEN", "PATH"]);
     }

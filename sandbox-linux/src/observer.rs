@@ -30,11 +30,12 @@ pub(crate) mod limit_counters;
 mod lineage;
 mod loader;
 mod look_up;
+mod moves;
 mod process_limit;
-mod process_links;
 mod refused;
 mod repository;
 mod resolve;
+mod start_file;
 mod starts;
 mod turns;
 

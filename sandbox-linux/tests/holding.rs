@@ -228,6 +228,58 @@ fails(lambda: os.mkdir("../out/new"), errno.EROFS)
     }
 }
 
+/// A file that is moved between what every run may write and what is granted could still be written by another name of it,
+/// made before or by way of a descriptor. The kernel makes no such move either, between two mounts.
+#[test]
+fn a_move_leaves_no_second_name_of_a_granted_file() {
+    const PROGRAM: &str = r#"
+import ctypes, errno, os
+def fails(act):
+    try: act()
+    except OSError as error: assert error.errno in (errno.EXDEV, errno.EROFS), error
+    else: raise AssertionError("it was moved")
+open("../grant/trigger", "w").close()
+fails(lambda: os.rename("../grant/one", "../grant/open/one"))
+os.mkdir("../grant/open/own") if not os.path.exists("../grant/open/own") else None
+open("../grant/open/own/a", "w").close(); os.link("../grant/open/own/a", "../grant/open/own/b")
+fails(lambda: os.rename("../grant/open/own/a", "../grant/a"))
+fails(lambda: os.rename("../grant/open/own", "../grant/own"))
+os.remove("../grant/open/own/b")
+fails(lambda: os.rename("../grant/open/own/a", "../grant/a"))
+open("a", "w").close(); os.link("a", "b")
+fails(lambda: os.rename("b", "../grant/b"))
+fails(lambda: os.rename("../grant/one", "c"))
+os.mkdir("d"); os.link("a", "d/a")
+fails(lambda: os.rename("d", "../grant/d"))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.renameat2(-100, b"../grant/one", -100, b"a", 2) < 0
+assert libc.renameat2(-100, b"../grant/single", -100, b"../grant/open/own/a", 2) < 0
+os.rename("../grant/single", "../grant/open/single")
+"#;
+    let engines = engines();
+    for (engine, once) in engines.iter().flat_map(|engine| [true, false].map(|once| (engine, once))) {
+        let world = World::new();
+        fs::create_dir(world.path("grant/open")).unwrap();
+        for name in ["grant/one", "grant/single"] {
+            fs::write(world.path(name), "before").unwrap();
+        }
+        fs::hard_link(world.path("grant/one"), world.path("grant/two")).unwrap();
+        world.run(engine.as_ref(), &world.person(once), PROGRAM);
+        for (name, exists) in [
+            ("grant/one", true),
+            ("grant/open/one", false),
+            ("grant/a", false),
+            ("grant/b", false),
+            ("grant/own", false),
+            ("grant/d", false),
+            ("ws/c", false),
+            ("grant/open/single", true),
+        ] {
+            assert_eq!(world.path(name).exists(), exists, "once: {once}: {name}");
+        }
+    }
+}
+
 /// Neither by `..` behind a granted directory, nor by a link there, nor by moving or linking what is not granted.
 #[test]
 fn a_granted_directory_is_no_way_to_another() {

@@ -18,6 +18,9 @@ pub struct ProgramStart {
     /// The words that are judged, under each name of the program: its path, the name that it is told, what a link that
     /// the command may have made leads to, and its interpreter if it is a script. Words beyond a bound are left out.
     pub forms: Vec<Vec<RawText>>,
+    /// The same words under further paths of its file, as the system's links lead there. They count for rules that name a
+    /// path, and for no rule that names a program. A name without `/` may be any file of that name.
+    pub path_forms: Vec<Vec<RawText>>,
     /// Whether words were left out.
     pub has_more_words: bool,
     /// The base name of its file, with links followed, if the file is known.
@@ -115,6 +118,12 @@ pub trait StartKeeper: Send + Sync {
 
     /// Hears of a start that was refused since its caller can't be looked at.
     fn unreadable(&self, caller: StartCaller);
+
+    /// Hears of a start that was refused since it can't be known which file its path leads to.
+    fn unresolved(&self, caller: StartCaller, path: RawText) {
+        let _ = path;
+        self.unreadable(caller);
+    }
 }
 
 /// Takes one verdict. Dropped without one, it refuses.

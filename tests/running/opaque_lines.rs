@@ -184,7 +184,7 @@ fn long_words_are_cut_wherever_they_are_told() {
     let told = home.stockade(&[&["run", "--json", "--"][..], &words].concat()).output().unwrap().stdout;
     assert!(told.len() < 20_000, "{}", told.len());
     let shown = home.says(&["audit", "show", &last_request(&home)], 0).stdout;
-    assert!(shown.len() < 20_000 && shown.contains("xxx…"), "{}", shown.len());
+    assert!(shown.len() < 20_000 && shown.contains("xxx‹") && shown.contains("left out›"), "{}", shown.len());
 }
 
 fn last_request(home: &Home) -> String {

@@ -133,6 +133,97 @@ fn a_forbidden_program_fails_with_its_reason_however_it_is_started() {
     }
 }
 
+/// Lines of a script that start `/usr/bin/touch` by another path.
+const SPELLINGS: &[&str] = &[
+    "/bin/touch made",
+    "/usr/lib/../bin/touch made",
+    "/proc/self/root/usr/bin/touch made",
+    "/proc/self/../self/root/usr/bin/touch made",
+    "/proc/./self//root/usr/bin/touch made",
+    "/proc/thread-self/root/usr/bin/touch made",
+    "/proc/$$/root/usr/bin/touch made",
+    "/proc/$$/task/$$/root/bin/touch made",
+    "/proc/self/root/proc/self/root/usr/bin/touch made",
+    "/dev/fd/../../../usr/bin/touch made",
+    "w=$PWD; cd /usr/bin; /proc/self/cwd/touch $w/made",
+    "w=$PWD; cd /usr/bin; /proc/self/../self/cwd/touch $w/made",
+    "w=$PWD; cd /usr/lib; /proc/$$/cwd/../bin/touch $w/made",
+    "exec 9</usr/bin; /dev/fd/9/touch made",
+    "exec 9</usr/lib; /dev/fd/9/../bin/touch made",
+    "exec 9</usr/bin/touch; /proc/self/fd/9 made",
+    "exec 9</usr/bin/touch; /proc/self/../$$/fd/9 made",
+    "exec 9</usr/bin/touch; exec -a ls /proc/$$/task/$$/fd/9 made",
+    "ln -sf /proc/self/root/usr/bin/touch own; ./own made",
+    "ln -sfn /proc/self/root/usr d; ./d/bin/touch made",
+    "ln -sf /bin/touch one; ln -sf one two; ./two made",
+    "printf '#!/proc/self/root/usr/bin/touch made\\n' > script; chmod +x script; ./script",
+    "printf '#!/bin/touch made\\n' > script; chmod +x script; ./script",
+    "/lib64/ld-linux-x86-64.so.2 /proc/self/root/usr/bin/touch made",
+    "/proc/self/root/lib64/ld-linux-x86-64.so.2 /bin/touch made",
+    "/lib64/ld-linux-x86-64.so.2 --library-path /usr/bin touch made",
+    "printf '#!/usr/bin/touch\\0x\\n' > script; chmod +x script; ./script made",
+    "printf '#!/usr/bin/touch made\\0' > script; chmod +x script; ./script",
+    "ln -sf /usr/bin/touch $'t\\r'; printf '#!t\\r\\n' > script; chmod +x script; ./script made",
+    "ln -sf /usr/bin/touch $'t\\f'; printf '#! t\\f\\n' > script; chmod +x script; ./script made",
+];
+
+/// Descriptors of a caller that is not dumpable can't be read by their names.
+const UNDUMPABLE: &str = r#"
+import ctypes, os, sys
+file = os.open("/usr/bin/touch", os.O_RDONLY)
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+os.execve(file if sys.argv[1] == "descriptor" else "/proc/self/fd/%d" % file, ["x", "made"], {})
+"#;
+
+#[test]
+fn a_caller_that_is_not_dumpable_starts_nothing_by_a_descriptor() {
+    for (user, engine) in [(User::Ordinary, "native"), (User::Own, "native"), (User::Ordinary, "bwrap")] {
+        let home = home(user, FORBIDDEN);
+        home.write("ws/hidden.py", UNDUMPABLE);
+        home.give_to_user();
+        for (way, unknown) in [("descriptor", "use the other tool"), ("path", "can't be known which file")] {
+            let said = tries(&home, &["--engine", engine], &format!("/usr/bin/python3 hidden.py {way}"));
+            assert!(!home.exists("ws/made"), "{engine} {way}: {said}");
+            assert!(said.contains("use the other tool") || said.contains(unknown), "{engine} {way}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_rule_that_names_a_path_holds_for_every_spelling() {
+    for (user, engine) in [(User::Ordinary, "native"), (User::Own, "native"), (User::Ordinary, "bwrap")] {
+        for path in ["/usr/bin/touch", "/bin/touch"] {
+            let rule =
+                format!("prefix_rule(pattern=[\"{path}\"], decision=\"forbidden\", justification=\"not that\")\n");
+            let home = home(user, &rule);
+            for line in SPELLINGS {
+                home.write("ws/spelled.sh", &format!("{line}\n"));
+                let said = tries(&home, &["--engine", engine], "bash ./spelled.sh");
+                assert!(!home.exists("ws/made"), "{engine} {path} {line}: {said}");
+                assert!(said.contains("not that"), "{engine} {path} {line}: {said}");
+            }
+        }
+    }
+}
+
+/// A link of the system's is a name of its own to a rule that names a program, and leads to the file of one that names it.
+#[test]
+fn a_link_that_a_command_makes_leads_to_every_name_behind_it() {
+    let rule = |program: &str| format!("prefix_rule(pattern=[\"{program}\"], decision=\"forbidden\")\n");
+    let own = "ln -sf /usr/bin/python3 own; ./own -c 'open(\"made\", \"w\")'";
+    let systems = "/usr/bin/python3 -c 'open(\"made\", \"w\")'";
+    let file = std::fs::canonicalize("/usr/bin/python3").unwrap();
+    let (path, name) = (file.to_str().unwrap(), file.file_name().unwrap().to_str().unwrap());
+    for (program, line, is_started) in
+        [("python3", own, false), (name, own, false), (path, own, false), (path, systems, false), (name, systems, true)]
+    {
+        let home = home(User::Ordinary, &rule(program));
+        home.write("ws/spelled.sh", &format!("{line}\n"));
+        let said = tries(&home, &[], "bash ./spelled.sh");
+        assert_eq!(home.exists("ws/made"), is_started, "{program} {line}: {said}");
+    }
+}
+
 #[test]
 fn what_no_rule_restricts_is_started_as_ever() {
     for rules in [OTHER, ""] {

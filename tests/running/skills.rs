@@ -134,6 +134,32 @@ fn a_rule_that_allows_it_answers_and_what_commands_can_write_is_no_skill() {
 }
 
 #[test]
+fn a_skill_is_known_by_its_file_and_not_by_what_it_is_called() {
+    let home = home();
+    let script = script(&home);
+    // What is allowed by name says nothing about a script that is told that name.
+    home.write(
+        "config/stockade/rules/mine.rules",
+        "prefix_rule(pattern=[\"ls\"])\nprefix_rule(pattern=[\"/bin/sh\"])\n",
+    );
+    home.give_to_user();
+    for line in [
+        format!("/proc/self/root{script}"),
+        format!("/proc/self/../self/root{script}"),
+        format!("/proc/$$/root{script}"),
+        format!("cd {}; /proc/self/cwd/run.sh", home.path("home/.stockade-skills/deploy").display()),
+        format!("exec 9<{script}; /proc/self/../self/fd/9"),
+        format!("ln -sf /proc/self/root{script} own; ./own"),
+        format!("exec -a ls {script}"),
+    ] {
+        home.write("ws/spelled.sh", &format!("{line}\n"));
+        let run = home.stockade(&["run", "--with", "skills", "--ask", "never", "--", "bash", "./spelled.sh"]).output();
+        let told = String::from_utf8(run.unwrap().stderr).unwrap();
+        assert!(told.contains(&format!("skill script `{script}`")) && !home.exists("ws/made"), "{line}: {told}");
+    }
+}
+
+#[test]
 fn explain_and_the_profile_say_what_skills_are() {
     let home = home();
     let script = script(&home);

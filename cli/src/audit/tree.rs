@@ -93,6 +93,7 @@ mod tests {
         let argv = |words: &[&str]| Argv::parse(words.iter().copied()).unwrap();
         AuditEvent::ProgramJudged {
             command: argv(words),
+            whole: None,
             cwd: "/ws".parse().unwrap(),
             started_by: above.iter().map(|words| argv(words)).collect(),
             pid: None,

@@ -434,7 +434,7 @@ export interface AuditEventConnected extends Without<"requested" | "patch_reques
  */
 export interface AuditEventProgramJudged extends Without<"requested" | "patch_requested" | "tool_requested" | "permissions_requested" | "decided" | "asked" | "answered" | "connected" | "written_outside" | "patched" | "tool_called" | "tool_approved" | "permissions_granted" | "failed" | "refused" | "ended" | "session_opened" | "session_changed" | "session_closed" | "unrecorded" | "repaired"> {
   program_judged: {
-    /** The program and its arguments. A long one is cut. */
+    /** The program and its arguments. */
     command: Argv;
     /** Where it was started. */
     cwd: AbsPath;
@@ -450,6 +450,11 @@ export interface AuditEventProgramJudged extends Without<"requested" | "patch_re
     source: DecisionSource;
     /** The programs above it, the command first. */
     started_by?: Argv[];
+    /**
+     * How much there is of it, where this record holds only the beginning and the end. What lies beyond the words that
+     * are judged does not count.
+     */
+    whole?: WholeCommand | null;
   };
 }
 

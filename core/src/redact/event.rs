@@ -77,9 +77,11 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
             AuditEvent::SessionClosed { reason: scribe.text(&reason), commands }
         }
         called @ (AuditEvent::ToolCalled { .. } | AuditEvent::ToolApproved {}) => called,
-        AuditEvent::ProgramJudged { command, cwd, started_by, pid, decision, source, reason, execution } => {
+        AuditEvent::ProgramJudged { command, whole, cwd, started_by, pid, decision, source, reason, execution } => {
+            let (command, shortened) = scribe.program(&command);
             AuditEvent::ProgramJudged {
-                command: scribe.argv(&command),
+                command,
+                whole: shortened.or(whole),
                 cwd: scribe.path(&cwd),
                 started_by: scribe.commands(&started_by),
                 pid,
@@ -97,6 +99,9 @@ pub fn redact_event(event: AuditEvent) -> AuditEvent {
         plain @ (AuditEvent::Unrecorded { .. } | AuditEvent::Repaired { .. }) => plain,
     }
 }
+
+/// Limit on a program that a command starts.
+const PROGRAM_BYTES: usize = 4096;
 
 /// Copies texts within the limit.
 struct Scribe {
@@ -127,7 +132,16 @@ impl Scribe {
     }
 
     fn command(&mut self, argv: &Argv) -> (Argv, Option<WholeCommand>) {
-        let (kept, whole) = shorten::command(redact_argv(argv), self.left);
+        self.command_within(argv, self.left)
+    }
+
+    /// A program that a command starts. There may be many of them.
+    fn program(&mut self, argv: &Argv) -> (Argv, Option<WholeCommand>) {
+        self.command_within(argv, self.left.min(PROGRAM_BYTES))
+    }
+
+    fn command_within(&mut self, argv: &Argv, room: usize) -> (Argv, Option<WholeCommand>) {
+        let (kept, whole) = shorten::command(redact_argv(argv), room);
         self.left = self.left.saturating_sub(kept.words().iter().map(|word| word.as_bytes().len()).sum());
         (kept, whole)
     }

@@ -35,9 +35,11 @@ pub(super) fn command(argv: Argv, room: usize) -> (Argv, Option<WholeCommand>) {
         return (argv, None);
     }
     let whole = WholeCommand { words: number(words.len()), bytes: number(bytes), sha256: digest(words) };
-    let front = fitting(words.iter(), room / 2);
+    // However little room there is, the end of a command is not lost behind one long word.
+    let longest = WORD_BYTES.min(room / 4);
+    let front = fitting(words.iter(), room / 2, longest);
     let rest = words.get(front.len()..).unwrap_or_default();
-    let mut back = fitting(rest.iter().rev(), room / 2);
+    let mut back = fitting(rest.iter().rev(), room / 2, longest);
     back.reverse();
     let missing = rest.len() - back.len();
     let mark = (missing > 0).then(|| RawText::from(format!("‹{missing} words left out›")));
@@ -47,10 +49,10 @@ pub(super) fn command(argv: Argv, room: usize) -> (Argv, Option<WholeCommand>) {
 }
 
 /// As many of these words as fit, each shortened.
-fn fitting<'a>(words: impl Iterator<Item = &'a RawText>, mut room: usize) -> Vec<RawText> {
+fn fitting<'a>(words: impl Iterator<Item = &'a RawText>, mut room: usize, longest: usize) -> Vec<RawText> {
     let mut kept = Vec::new();
     for word in words.take(COMMAND_WORDS / 2) {
-        let word = text(word.clone(), WORD_BYTES);
+        let word = text(word.clone(), longest);
         let Some(left) = room.checked_sub(word.as_bytes().len()) else { break };
         room = left;
         kept.push(word);
@@ -101,6 +103,10 @@ mod tests {
         let joined: String = words.iter().map(|word| format!("{word}\0")).collect();
         assert_eq!(whole.sha256.0, <[u8; 32]>::from(Sha256::digest(joined)));
         assert_eq!(command(Argv::parse(["ls", "-l"]).unwrap(), 100).1, None);
+        // In little room, too, a long word hides no other.
+        let (kept, whole) = command(Argv::parse(["rm", &"x".repeat(85_000), "evil"]).unwrap(), 4096);
+        assert!(kept.to_string().starts_with("rm ") && kept.to_string().ends_with(" evil"), "{kept}");
+        assert!(kept.to_string().len() < 4096 && whole.is_some(), "{kept}");
         assert_eq!(command(Argv::parse(["ls", "-l"]).unwrap(), 0).0.to_string(), "'‹2 words left out›'");
     }
 }

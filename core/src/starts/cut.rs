@@ -19,19 +19,32 @@ pub(super) const IN_REASON: Cut = Cut { words: 24, longest: 160, all: 512 };
 pub(super) const ASKED: Cut = Cut { words: 512, longest: 64 * 1024, all: 64 * 1024 };
 
 impl Cut {
-    /// The words as far as they are shown, with `…` for the rest.
-    pub(super) fn of<'a>(self, words: impl IntoIterator<Item = &'a RawText>) -> Vec<RawText> {
-        let (mut shown, mut left) = (Vec::new(), self.all);
-        for word in words {
-            if shown.len() >= self.words || left == 0 {
-                shown.push(RawText::from("…"));
+    /// The words as far as they are shown: the first and the last ones, and the beginning and the end of each. What a
+    /// command does may stand at either end. `…` stands for the rest.
+    pub(super) fn of(self, words: &[RawText]) -> Vec<RawText> {
+        if !self.leaves_out(words) {
+            return words.to_vec();
+        }
+        let front = self.fitting(words.iter(), 2);
+        let rest = words.get(front.len()..).unwrap_or_default();
+        let mut back = self.fitting(rest.iter().rev(), 1);
+        back.reverse();
+        let mark = (back.len() < rest.len()).then(|| RawText::from("…"));
+        front.into_iter().chain(mark).chain(back).collect()
+    }
+
+    /// As many of these words as fit into so many thirds, each shortened; at least one.
+    fn fitting<'a>(self, words: impl Iterator<Item = &'a RawText>, thirds: usize) -> Vec<RawText> {
+        let (mut kept, mut left) = (Vec::new(), self.all * thirds / 3);
+        for word in words.take(self.words * thirds / 3) {
+            let word = shortened(word, self.longest.min(self.all * thirds / 3));
+            if !kept.is_empty() && word.as_bytes().len() > left {
                 break;
             }
-            let word = beginning(word, self.longest.min(left));
             left = left.saturating_sub(word.as_bytes().len());
-            shown.push(word);
+            kept.push(word);
         }
-        shown
+        kept
     }
 
     /// Whether some of these words, or the end of one, is not shown.
@@ -41,12 +54,17 @@ impl Cut {
     }
 }
 
-fn beginning(word: &RawText, longest: usize) -> RawText {
-    match word.as_bytes().get(..longest) {
-        Some(beginning) if beginning.len() < word.as_bytes().len() => {
-            RawText::from(format!("{}…", String::from_utf8_lossy(beginning).trim_end_matches('\u{fffd}')))
+/// The beginning and the end of a word that is longer.
+fn shortened(word: &RawText, longest: usize) -> RawText {
+    let bytes = word.as_bytes();
+    let (head, tail) = (longest * 2 / 3, longest / 3);
+    match (bytes.get(..head), bytes.get(bytes.len().saturating_sub(tail)..)) {
+        (Some(head), Some(tail)) if bytes.len() > longest => {
+            let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+            let (head, tail) = (head.trim_end_matches('\u{fffd}'), tail.trim_start_matches('\u{fffd}'));
+            RawText::from(format!("{head}…{tail}"))
         }
-        Some(_) | None => word.clone(),
+        _ => word.clone(),
     }
 }
 
@@ -79,15 +97,20 @@ mod tests {
     }
 
     #[test]
-    fn long_words_and_many_words_are_cut() {
-        let long = "é".repeat(100_000);
+    fn long_words_and_many_words_keep_both_ends() {
+        let long = format!("{}evil", "é".repeat(100_000));
         let shown = TOLD.of(&words(&["rm", &long, "x"]));
-        assert_eq!(shown, words(&["rm", &format!("{}…", "é".repeat(80)), "x"]));
+        assert_eq!(shown, words(&["rm", &format!("{}…{}evil", "é".repeat(53), "é".repeat(24)), "x"]));
         let many: Vec<RawText> = (0..100_000).map(|number: u32| RawText::from(number.to_string())).collect();
         let shown = TOLD.of(&many);
-        assert_eq!((shown.len(), shown.last()), (65, Some(&RawText::from("…"))));
+        assert_eq!((shown.first(), shown.last()), (many.first(), many.last()));
+        assert!(shown.len() <= 65 && shown.contains(&RawText::from("…")), "{shown:?}");
         let wide: Vec<RawText> = (0..64).map(|_| RawText::from("y".repeat(160))).collect();
-        let size: usize = TOLD.of(&wide).iter().map(|word| word.as_bytes().len()).sum();
-        assert!(size < 2100, "{size}");
+        for cut in [TOLD, IN_REASON, ASKED] {
+            for many in [&many, &wide, &words(&[&"z".repeat(300_000), &long, &long])] {
+                let size: usize = cut.of(many).iter().map(|word| word.as_bytes().len()).sum();
+                assert!(size <= cut.all + 100, "{cut:?}: {size}");
+            }
+        }
     }
 }

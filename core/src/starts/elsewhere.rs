@@ -88,7 +88,7 @@ impl Shared {
         }
         // Only a person's yes counts for a rule that asks.
         let is_unasked = by_rule.decision == Decision::Prompt
-            && met(&self.policy, start).is_some_and(|met| self.is_part_of_command(&met))
+            && met(&self.policy, &self.rule_paths, start).is_some_and(|met| self.is_part_of_command(&met))
             && !matches!(self.grant.source(), DecisionSource::Reviewer | DecisionSource::SessionMemory);
         if is_unasked {
             return None;

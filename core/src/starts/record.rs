@@ -103,7 +103,9 @@ impl Shared {
         // What had more than its caller is recorded each time.
         if is_new || execution.is_some() {
             self.trail.note(AuditEvent::ProgramJudged {
-                command: start.command.clone(),
+                // The trail takes secrets out before it cuts, and keeps a digest of the rest.
+                command: start.whole.clone(),
+                whole: None,
                 cwd: start.cwd.clone(),
                 started_by: caller.chain.clone(),
                 pid: caller.pid,

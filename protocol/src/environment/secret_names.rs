@@ -92,6 +92,9 @@ pub const LOADER_NAMES: &[&str] = &[
     "RUBYOPT",
     "NODE_OPTIONS",
     "JAVA_TOOL_OPTIONS",
+    // codex's shell starts the one for each command, which asks at the descriptor that the other names. None is passed on.
+    "EXEC_WRAPPER",
+    "CODEX_ESCALATE_SOCKET",
 ];
 
 /// The names that `inherit: "core"` keeps.

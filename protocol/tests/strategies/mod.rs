@@ -536,7 +536,7 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
     let whole =
         (any::<u64>(), any::<u64>(), hash()).prop_map(|(words, bytes, sha256)| WholeCommand { words, bytes, sha256 });
     let event = prop_oneof![
-        (argv(), wild_path(), escalation(), option::of(whole)).prop_map(|(command, cwd, escalation, whole)| {
+        (argv(), wild_path(), escalation(), option::of(whole.clone())).prop_map(|(command, cwd, escalation, whole)| {
             AuditEvent::Requested { command, cwd, escalation, whole }
         }),
         any::<u64>().prop_map(|events| AuditEvent::Unrecorded { events }),
@@ -558,10 +558,11 @@ pub(crate) fn audit_record() -> impl Strategy<Value = AuditRecord> {
             decision(),
             source(),
             option::of(any::<String>()),
-            option::of(escalation())
+            option::of(escalation()),
+            option::of(whole)
         )
-            .prop_map(|(command, cwd, started_by, pid, decision, source, reason, execution)| {
-                AuditEvent::ProgramJudged { command, cwd, started_by, pid, decision, source, reason, execution }
+            .prop_map(|(command, cwd, started_by, pid, decision, source, reason, execution, whole)| {
+                AuditEvent::ProgramJudged { command, whole, cwd, started_by, pid, decision, source, reason, execution }
             }),
         (vec(wild_path(), 0..3), any::<u64>()).prop_map(|(paths, calls)| AuditEvent::WrittenOutside { paths, calls }),
         (any::<String>(), any::<String>()).prop_map(|(server, tool)| AuditEvent::ToolRequested { server, tool }),

@@ -31,6 +31,7 @@ use stockade_protocol::Umask;
 use stockade_sandboxing::{DirectoryIdentity, ElsewhereStart, Running, SpawnError, Stdio, Streams, WaitStatus};
 
 use self::terminal::{Before, CallersTerminals, own_terminal};
+use super::start_file::descriptor;
 use crate::launch::stub_file;
 use crate::stub_wire as wire;
 use crate::supervisor::{Caller, group_of};
@@ -100,7 +101,8 @@ impl Redirections {
             return self.takes_question(call);
         }
         let is_empty_path = flags == u64::from(libc::AT_EMPTY_PATH.cast_unsigned());
-        let executed = identity(&format!("/proc/{}/fd/{}", call.thread, file as i32));
+        let executed = descriptor(call.thread, file as i32).ok().and_then(|file| rustix::fs::fstat(file).ok());
+        let executed = executed.map(|found| (found.st_dev, found.st_ino));
         let is_awaited = |found: &Awaited| {
             found.thread == call.thread && found.number == file as i32 && executed == Some(found.stub)
         };

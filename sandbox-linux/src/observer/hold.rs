@@ -18,6 +18,7 @@ use stockade_sandboxing::{
 
 use super::act::{Actor, FileCall};
 use super::lineage::Lineages;
+use super::moves::{self, outlasts};
 use super::resolve::{LastLink, Tree};
 use crate::engines::native;
 use crate::supervisor::program_of;
@@ -110,6 +111,8 @@ struct Held {
     notification: Notification,
     call: FileCall,
     attempt: WriteAttempt,
+    /// The rules of the run, without what is granted.
+    policy: Arc<FileRules>,
 }
 
 /// What became of a call that the policy denies.
@@ -156,6 +159,9 @@ impl Holds {
         if let FileCall::Link { from, to } = &copied {
             return self.refuse_link(call, from, to, policy);
         }
+        if outlasts(&copied, moves::Granted::Directory, policy, &self.view) {
+            return Fate::Left;
+        }
         self.act(call.id, &copied, &granted.files)
     }
 
@@ -179,7 +185,7 @@ impl Holds {
     }
 
     /// Asks about a call that the policy denies.
-    pub(super) fn ask(self: &Arc<Self>, call: &Notification, denied: &DeniedAct, policy: &FileRules) -> Fate {
+    pub(super) fn ask(self: &Arc<Self>, call: &Notification, denied: &DeniedAct, policy: &Arc<FileRules>) -> Fate {
         let Some(copied) = FileCall::copy(call, &self.view) else { return Fate::Left };
         // The caller may have changed its arguments since they were judged. What is shown is what will be done.
         if !copied.paths().any(|path| denied.path() == Some(path)) {
@@ -187,7 +193,8 @@ impl Holds {
         }
         // No question that no answer helps: a second name for a file would outlast what was granted, metadata is protected
         // wherever it is, and so is a directory above a protected name.
-        if copied.is_out_of_reach(policy) || leads_to_metadata(&copied, policy) {
+        let stays = copied.is_out_of_reach(policy) || leads_to_metadata(&copied, policy);
+        if stays || outlasts(&copied, moves::Granted::Ends, policy, &self.view) {
             return Fate::Left;
         }
         let paths: Vec<AbsPath> = copied.paths().filter(|path| policy.access(path) != Access::Write).cloned().collect();
@@ -201,7 +208,7 @@ impl Holds {
             return Fate::Left;
         }
         let attempt = WriteAttempt { act: denied.clone(), paths, pid, program };
-        let held = Held { notification: *call, call: copied, attempt: attempt.clone() };
+        let held = Held { notification: *call, call: copied, attempt: attempt.clone(), policy: Arc::clone(policy) };
         let (answered, asked, id) = (Arc::clone(self), Arc::clone(self), call.id);
         let give = move |verdict| answered.decided(Job { call: held, verdict });
         self.keeper.decide(attempt, WriteAnswer::new(give, move || asked.is_waiting(id)));
@@ -272,7 +279,10 @@ impl Holds {
             if !is_covered {
                 return self.leave(&call);
             }
-        } else if self.granted().is_some_and(|granted| granted.is_shaken_by(&call.call)) {
+        } else if self.granted().is_some_and(|granted| granted.is_shaken_by(&call.call))
+            // The file may have another name since it was asked about.
+            || outlasts(&call.call, moves::Granted::Ends, &call.policy, &self.view)
+        {
             return self.leave(&call);
         }
         if !self.is_waiting(call.notification.id) {

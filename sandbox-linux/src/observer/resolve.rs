@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use stockade_protocol::AbsPath;
 
@@ -63,7 +63,12 @@ impl Located {
 
     /// Whether something is there, in the tree in which it was looked for.
     pub(super) fn exists(&self) -> bool {
-        rustix::fs::statat(&self.directory, self.name.as_slice(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        self.stat().is_ok()
+    }
+
+    /// What is there.
+    pub(super) fn stat(&self) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.directory, self.name.as_slice(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
     }
 }
 

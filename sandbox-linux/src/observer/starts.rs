@@ -5,29 +5,27 @@
 //! started from the copy ([`elsewhere`](super::elsewhere)), and the call goes on with a stub.
 //!
 //! - A path that leads nowhere is not judged: the kernel says so, and a search along `PATH` goes on to the next place.
+//! - A program is judged by the path that it is given and by the file that the kernel finds there ([`start_file`](super::start_file)).
+//!   If that can't be known, it is not started.
 //! - What a script is started with is judged as the kernel would start it: the interpreter, its argument, the script.
 //! - A caller that can't be read starts nothing: its memory is another user's, or it is not dumpable and the sandbox has
 //!   no user namespace that this user made. A caller whose words are at no address gets what the kernel says to that.
 
 mod copy;
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStringExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rustix::fs::{FileType, Mode, OFlags};
-use rustix::io::Errno;
 use stockade_protocol::{AbsPath, Access, FileRules, RawText};
 use stockade_sandboxing::{Concern, ProgramStart, StartAnswer, StartCaller, StartKeeper, StartVerdict};
 
 use super::chain::chain;
 use super::elsewhere::Redirections;
 use super::loader::{is_loader, loaded};
-use super::process_links;
-use super::resolve::{LastLink, Located, Tree, read_path, read_text};
+use super::resolve::{Tree, read_path, read_text};
+use super::start_file::{NotFound, StartFile};
 use crate::supervisor::program_of;
 use crate::sys::notify::{self, Notification};
 
@@ -36,8 +34,8 @@ const MOST_WORDS: usize = 512;
 /// The most bytes of all words together, and of one. The kernel takes no longer word.
 const MOST_BYTES: usize = 256 * 1024;
 const LONGEST_WORD: usize = 128 * 1024;
-/// As much as the kernel looks at for an interpreter, and as often.
-const HEAD: usize = 256;
+/// As often as the kernel looks for an interpreter, and as much of a line that does not end, behind `#!`.
+const LONGEST_LINE: usize = 253;
 const MOST_INTERPRETERS: usize = 5;
 /// The most starts that wait at once. Beyond them, what would have to wait is refused.
 const MOST_HELD: usize = 512;
@@ -71,6 +69,8 @@ enum Reading {
     },
     /// Its caller does not let itself be looked at.
     Unreadable,
+    /// It can't be known which file the kernel would start by this path.
+    Unresolved { path: Vec<u8> },
 }
 
 /// Whether a call starts a program.
@@ -108,7 +108,11 @@ impl StartCalls {
         }
         match reading {
             Reading::Passes => self.go_on(call),
-            Reading::Unreadable if !self.keeper.restricts() => self.go_on(call),
+            Reading::Unreadable | Reading::Unresolved { .. } if !self.keeper.restricts() => self.go_on(call),
+            Reading::Unresolved { path } => {
+                self.keeper.unresolved(caller(call), RawText::from(path));
+                self.refuse(call);
+            }
             Reading::Unreadable => {
                 self.keeper.unreadable(caller(call));
                 self.refuse(call);
@@ -167,9 +171,21 @@ struct Reader<'a> {
 
 /// The file that a call names.
 struct Named {
-    /// The path as it is given, from the root on, or the name of a file that has no path.
+    /// The name by which it is shown: the path as it is given, from the root on, or what the kernel calls the file if that is
+    /// a path by way of a process, or up by `..`.
     path: Vec<u8>,
-    found: Option<Located>,
+    /// The path as it is given, where that is another.
+    given: Option<Vec<u8>>,
+    found: Option<StartFile>,
+}
+
+/// Why there is nothing to judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NotNamed {
+    /// The kernel finds nothing that it could start.
+    Missing,
+    /// It can't be known what the kernel would start.
+    Unknown,
 }
 
 /// Words at an address.
@@ -183,8 +199,40 @@ struct Words {
 struct Interpreter {
     program: Vec<u8>,
     argument: Option<Vec<u8>>,
-    /// Where a link leads that the command may have made.
-    led_to: Option<Vec<u8>>,
+    names: Names,
+}
+
+/// The names of a program, beyond the one that it is given.
+#[derive(Default)]
+struct Names {
+    /// Those that every rule counts with.
+    all: Vec<Vec<u8>>,
+    /// Those that only rules count with that name a path.
+    paths: Vec<Vec<u8>>,
+}
+
+impl Names {
+    fn iter(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.all.iter().chain(&self.paths)
+    }
+}
+
+/// The commands that a start is judged as.
+#[derive(Default)]
+struct Forms {
+    all: Vec<Vec<RawText>>,
+    paths: Vec<Vec<RawText>>,
+}
+
+impl Forms {
+    /// Adds the command under each of these names.
+    fn extend(&mut self, names: &Names, rest: &[Vec<u8>]) {
+        let under = |names: &[Vec<u8>]| -> Vec<Vec<RawText>> {
+            names.iter().map(|name| form(std::slice::from_ref(name), rest)).collect()
+        };
+        self.all.extend(under(&names.all));
+        self.paths.extend(under(&names.paths));
+    }
 }
 
 impl Reader<'_> {
@@ -203,132 +251,147 @@ impl Reader<'_> {
             Ok(text) => text,
             Err(error) => return unread(&error),
         };
-        let Some(named) = self.named(directory, &text) else { return Reading::Passes };
+        self.judged(directory, path_at, &text).unwrap_or_else(|not_named| match not_named {
+            NotNamed::Missing => Reading::Passes,
+            NotNamed::Unknown => Reading::Unresolved { path: text },
+        })
+    }
+
+    fn judged(&self, directory: Option<i32>, path_at: usize, text: &[u8]) -> Result<Reading, NotNamed> {
+        let named = self.named(directory, text)?;
         let first = match self.words(self.argument(path_at + 1), 1) {
             Ok(first) => first.words.into_iter().next(),
-            Err(error) => return unread(&error),
+            Err(error) => return Ok(unread(&error)),
         };
         let told = first.map(|word| word.strip_prefix(b"-").map(<[u8]>::to_vec).unwrap_or(word));
-        let interpreters = self.interpreters(named.found.as_ref());
-        let file = named.found.as_ref().map(|found| base_name(found.path.as_raw().as_bytes()).to_vec());
-        let mut programs = vec![named.path.clone()];
-        programs.extend(told.filter(|told| !told.is_empty() && base_name(told) != base_name(&named.path)));
-        programs.extend(self.led_to(&named));
+        let interpreters = self.interpreters(named.found.as_ref())?;
+        let file = named.found.as_ref().and_then(|found| found.names.last()).map(|name| base_name(name).to_vec());
+        let mut programs = self.names(&named);
+        let told = told.filter(|told| !told.is_empty() && base_name(told) != base_name(&named.path));
+        programs.all.splice(1..1, told);
         let of_interpreters =
-            interpreters.iter().flat_map(|found| std::iter::once(&found.program).chain(&found.led_to));
+            interpreters.iter().flat_map(|found| std::iter::once(&found.program).chain(found.names.iter()));
         let names = programs.iter().chain(of_interpreters).chain(&file);
         let may_concern = |name: &[u8]| self.keeper.concerns(name) || is_loader(name);
         if !names.into_iter().any(|name| may_concern(base_name(name))) {
-            return Reading::Passes;
+            return Ok(Reading::Passes);
         }
         let Words { words, are_all } = match self.words(self.argument(path_at + 1), MOST_WORDS) {
             Ok(words) => words,
-            Err(error) => return unread(&error),
+            Err(error) => return Ok(unread(&error)),
         };
         let copied = if are_all { self.copy(&named, &words, &interpreters) } else { None };
         let (copy, directory) = copied.unzip();
-        let rest = words.get(1..).unwrap_or_default();
-        let plain = programs.iter().map(|program| form(std::slice::from_ref(program), rest));
-        let mut forms: Vec<Vec<RawText>> = plain.collect();
-        let mut script = vec![named.path.clone()];
-        for Interpreter { program, argument, led_to } in interpreters {
-            let before: Vec<Vec<u8>> = std::iter::once(program).chain(argument).chain(script).collect();
-            forms.push(form(&before, rest));
-            let others = led_to.into_iter().chain(before.iter().skip(1).cloned()).collect::<Vec<_>>();
-            forms.extend((others.len() == before.len()).then(|| form(&others, rest)));
-            script = before;
+        let mut rest = words.get(1..).unwrap_or_default().to_vec();
+        let mut forms = Forms::default();
+        forms.extend(&programs, &rest);
+        let mut script = named.path.clone();
+        for Interpreter { program, argument, mut names } in interpreters {
+            rest.splice(0..0, argument.into_iter().chain([script]));
+            names.all.insert(0, program.clone());
+            forms.extend(&names, &rest);
+            script = program;
         }
-        let file = self.load(&mut forms).or(file);
+        let file = self.load(&mut forms)?.or(file);
         let cwd = self.view.absolute(self.call.thread, None, b".").and_then(|path| AbsPath::parse(path).ok());
-        let start = ProgramStart { forms, has_more_words: !are_all, file: file.map(RawText::from), cwd, copy };
-        Reading::Start { start, empty: self.argument(path_at).wrapping_add(text.len() as u64), directory }
+        let file = file.map(RawText::from);
+        let Forms { all: forms, paths: path_forms } = forms;
+        let start = ProgramStart { forms, path_forms, has_more_words: !are_all, file, cwd, copy };
+        Ok(Reading::Start { start, empty: self.argument(path_at).wrapping_add(text.len() as u64), directory })
     }
 
     /// Adds what a dynamic loader among the programs is told to run, and gives the base name of that file.
-    fn load(&self, forms: &mut Vec<Vec<RawText>>) -> Option<Vec<u8>> {
-        let (mut more, mut file) = (Vec::new(), None);
-        for form in forms.iter() {
-            let Some((first, arguments)) = form.split_first() else { continue };
-            let Some(loaded) = is_loader(base_name(first.as_bytes())).then(|| loaded(arguments)).flatten() else {
-                continue;
-            };
+    fn load(&self, forms: &mut Forms) -> Result<Option<Vec<u8>>, NotNamed> {
+        let mut file = None;
+        let loaders: Vec<Vec<RawText>> = forms.all.iter().filter(|form| is_form_of_loader(form)).cloned().collect();
+        for form in loaders {
+            let Some(loaded) = form.get(1..).and_then(loaded) else { continue };
             let given = loaded.program.as_bytes();
-            let path = self.view.absolute(self.call.thread, None, given).unwrap_or_else(|| given.to_vec());
-            let found = self.view.locate(&path, LastLink::Followed).ok().filter(Located::exists);
-            let named = Named { path, found };
-            let found = named.found.as_ref().map(|found| base_name(found.path.as_raw().as_bytes()).to_vec());
-            let names = [Some(named.path.clone()), self.led_to(&named), loaded.told.map(<[u8]>::to_vec)];
-            let forms = names.into_iter().flatten().map(RawText::from);
-            more.extend(forms.map(|name| std::iter::once(name).chain(loaded.rest.iter().cloned()).collect()));
-            file = file.or(found);
-        }
-        forms.extend(more);
-        file
-    }
-
-    /// The file of a call; `None` if there is none that the kernel could start.
-    fn named(&self, directory: Option<i32>, text: &[u8]) -> Option<Named> {
-        const EMPTY_PATH: i32 = libc::AT_EMPTY_PATH;
-        let is_open_file = text.is_empty() && self.argument(4) as i32 & EMPTY_PATH != 0;
-        let link = process_links::link(text).and_then(|link| self.behind(&link));
-        let path = match (directory, is_open_file) {
-            (Some(number), true) => self.behind(&format!("fd/{number}"))?,
-            _ => match link.or_else(|| self.view.absolute(self.call.thread, directory, text)) {
-                Some(path) => path,
-                None if text.is_empty() => return None,
-                // An open file without a path: `/dev/fd/3` of a file that was removed.
-                None => text.to_vec(),
-            },
-        };
-        if !path.starts_with(b"/") {
-            return Some(Named { path, found: None });
-        }
-        // `/a/./b` is the same name. What `/a/../b` means depends on links: it is known by the file that it leads to.
-        let normal = AbsPath::parse(path.clone()).ok().map(|parsed| parsed.as_raw().as_bytes().to_vec());
-        match self.view.locate(&path, LastLink::Followed) {
-            Ok(found) => {
-                let path = normal.unwrap_or_else(|| found.path.as_raw().as_bytes().to_vec());
-                found.exists().then_some(Named { path, found: Some(found) })
+            let named = match self.named(None, given) {
+                Ok(named) => named,
+                // The loader looks for a name without `/` among the libraries.
+                Err(NotNamed::Missing) => Named { path: given.to_vec(), given: None, found: None },
+                Err(NotNamed::Unknown) => return Err(NotNamed::Unknown),
+            };
+            let mut names = self.names(&named);
+            names.all.extend(loaded.told.map(<[u8]>::to_vec));
+            if !given.contains(&b'/') {
+                // It may be any file of this name.
+                names.paths.push(given.to_vec());
             }
-            // Names below `/proc` mean other files to this process.
-            Err(Errno::NOENT | Errno::NOTDIR) if !path.starts_with(b"/proc/") => None,
-            Err(_) => Some(Named { path, found: None }),
+            let rest: Vec<Vec<u8>> = loaded.rest.iter().map(|word| word.as_bytes().to_vec()).collect();
+            forms.extend(&names, &rest);
+            let found = named.found.as_ref().and_then(|found| found.names.last());
+            file = file.or_else(|| found.map(|name| base_name(name).to_vec()));
         }
+        Ok(file)
     }
 
-    /// What a link of the calling process in `/proc` leads to.
-    fn behind(&self, link: &str) -> Option<Vec<u8>> {
-        let path = fs::read_link(format!("/proc/{}/{link}", self.call.thread)).ok()?.into_os_string().into_vec();
-        let path = path.strip_suffix(b" (deleted)").map(<[u8]>::to_vec).unwrap_or(path);
-        Some(self.view.inside(path.clone()).unwrap_or(path))
+    /// The file of a call.
+    fn named(&self, directory: Option<i32>, text: &[u8]) -> Result<Named, NotNamed> {
+        let (thread, view) = (self.call.thread, self.view);
+        let is_open_file = text.is_empty() && self.argument(4) as i32 & libc::AT_EMPTY_PATH != 0;
+        let found = match directory {
+            Some(number) if is_open_file => StartFile::of_descriptor(view, thread, number),
+            _ if text.is_empty() => return Err(NotNamed::Missing),
+            _ => StartFile::find(view, thread, directory, text),
+        };
+        let given = if is_open_file { None } else { from_root(view, thread, directory, text) };
+        // `/a/./b` is the same name. What `/a/../b` and `/proc/self/cwd/b` mean is known by the file that they lead to.
+        let normal = given.clone().and_then(|given| AbsPath::parse(given).ok());
+        let normal = normal.map(|normal| normal.as_raw().as_bytes().to_vec());
+        let found = match found {
+            Ok(found) => Some(found),
+            Err(NotFound::Barred) => None,
+            Err(NotFound::Missing) => return Err(NotNamed::Missing),
+            Err(NotFound::Unknown) => return Err(NotNamed::Unknown),
+        };
+        let own = found.as_ref().and_then(|found| found.names.first()).cloned();
+        let is_by_process = found.as_ref().is_some_and(|found| found.is_by_process);
+        let path = match normal.clone().filter(|_| !is_by_process).or(own) {
+            Some(path) => path,
+            None => text.to_vec(),
+        };
+        let given = normal.or(given).filter(|given| *given != path);
+        Ok(Named { path, given, found })
     }
 
-    /// Where a link leads that the command may have made itself. The system's links are names of their own.
-    fn led_to(&self, named: &Named) -> Option<Vec<u8>> {
-        let found = named.found.as_ref()?;
-        let given = AbsPath::parse(named.path.clone()).ok()?;
+    /// The names by which a program is judged, the one that is shown first. Where a link leads that the command may have made
+    /// itself is a name for every rule. The system's links are names of their own: only a rule that names a path is
+    /// about the file.
+    fn names(&self, named: &Named) -> Names {
         // The sandbox has its own `/dev`, and private directories.
-        let is_own = self.files.access(&given) != Access::Read || named.path.starts_with(b"/dev/");
-        (is_own && found.path != given).then(|| found.path.as_raw().as_bytes().to_vec())
+        let is_made = |path: AbsPath| self.files.access(&path) != Access::Read || named.path.starts_with(b"/dev/");
+        let is_own = AbsPath::parse(named.path.clone()).is_ok_and(is_made);
+        let mut all = vec![named.path.clone()];
+        all.extend(named.given.clone());
+        let others = named.found.iter().flat_map(|found| &found.names).filter(|name| **name != named.path);
+        let others: Vec<Vec<u8>> = others.cloned().collect();
+        match is_own {
+            true => Names { all: [all, others].concat(), paths: Vec::new() },
+            false => Names { all, paths: others },
+        }
     }
 
     /// The interpreters of a script, its own first.
-    fn interpreters(&self, found: Option<&Located>) -> Vec<Interpreter> {
+    fn interpreters(&self, found: Option<&StartFile>) -> Result<Vec<Interpreter>, NotNamed> {
         let mut all = Vec::new();
-        let mut head = found.and_then(head_of);
-        while let Some(interpreter) = head.as_deref().and_then(interpreter) {
-            let path = self.view.absolute(self.call.thread, None, &interpreter.program);
-            let path = path.unwrap_or_else(|| interpreter.program.clone());
-            let next = self.view.locate(&path, LastLink::Followed).ok();
-            let named = Named { path, found: next };
-            all.push(Interpreter { led_to: self.led_to(&named), ..interpreter });
-            let next = named.found;
+        let mut head = found.and_then(StartFile::head);
+        while let Some((program, argument)) = head.as_deref().and_then(interpreter) {
+            let named = match self.named(None, &program) {
+                Ok(named) => named,
+                Err(NotNamed::Missing) => Named { path: program.clone(), given: None, found: None },
+                Err(NotNamed::Unknown) => return Err(NotNamed::Unknown),
+            };
+            let mut names = self.names(&named);
+            names.all.retain(|name| *name != program);
+            all.push(Interpreter { program, argument, names });
             if all.len() >= MOST_INTERPRETERS {
                 break;
             }
-            head = next.as_ref().and_then(head_of);
+            head = named.found.as_ref().and_then(StartFile::head);
         }
-        all
+        Ok(all)
     }
 
     /// The words at an address, up to a number and a size.
@@ -374,30 +437,41 @@ fn form(before: &[Vec<u8>], rest: &[Vec<u8>]) -> Vec<RawText> {
     before.iter().chain(rest).cloned().map(RawText::from).collect()
 }
 
+/// A path as it is given, from the root on.
+fn from_root(view: &Tree, thread: i32, directory: Option<i32>, text: &[u8]) -> Option<Vec<u8>> {
+    if text.starts_with(b"/") { Some(text.to_vec()) } else { view.absolute(thread, directory, text) }
+}
+
+fn is_form_of_loader(form: &[RawText]) -> bool {
+    form.first().is_some_and(|program| is_loader(base_name(program.as_bytes())))
+}
+
 fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }
 
-/// The first bytes of a regular file that this user may read.
-fn head_of(found: &Located) -> Option<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = found.open(flags, Mode::empty()).ok()?;
-    let is_file = rustix::fs::fstat(&file).is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file());
-    let mut head = Vec::with_capacity(HEAD);
-    File::from(file).take(HEAD as u64).read_to_end(&mut head).ok().filter(|_| is_file)?;
-    Some(head)
-}
-
-/// The interpreter that a file names, as the kernel reads it.
-fn interpreter(head: &[u8]) -> Option<Interpreter> {
-    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+/// The interpreter that a file names, and its argument, as the kernel reads them: only blanks and tabs separate, and a NUL ends
+/// the line like a newline.
+///
+/// <https://github.com/torvalds/linux/blob/v6.12/fs/binfmt_script.c>
+fn interpreter(head: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let line = line.trim_ascii();
+    let line = head.strip_prefix(b"#!")?;
+    let end = line.iter().position(|byte| matches!(byte, b'\n' | b'\0')).unwrap_or(line.len().min(LONGEST_LINE));
+    let line = trimmed(line.get(..end)?);
     let end = line.iter().position(is_blank).unwrap_or(line.len());
     let (program, argument) = line.split_at_checked(end)?;
-    let argument = argument.trim_ascii();
+    let argument = trimmed(argument);
     let argument = (!argument.is_empty()).then(|| argument.to_vec());
-    (!program.is_empty()).then(|| Interpreter { program: program.to_vec(), argument, led_to: None })
+    (!program.is_empty()).then(|| (program.to_vec(), argument))
+}
+
+/// A text without blanks and tabs around it.
+fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
 }
 
 #[cfg(test)]
@@ -407,16 +481,20 @@ mod tests {
     #[test]
     fn interpreters_are_read_as_the_kernel_reads_them() {
         let read = |head: &str| {
-            interpreter(head.as_bytes()).map(|found| {
+            interpreter(head.as_bytes()).map(|(program, argument)| {
                 let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-                (text(found.program), found.argument.map(text))
+                (text(program), argument.map(text))
             })
         };
         let of = |program: &str, argument: Option<&str>| Some((program.to_owned(), argument.map(str::to_owned)));
         assert_eq!(read("#!/bin/sh\necho"), of("/bin/sh", None));
         assert_eq!(read("#! /usr/bin/env  -S python3 -u \nx"), of("/usr/bin/env", Some("-S python3 -u")));
         assert_eq!(read("#!\t/bin/bash\t-e"), of("/bin/bash", Some("-e")));
-        for nothing in ["", "#!", "#!\n/bin/sh", "\x7fELF", " #!/bin/sh"] {
+        assert_eq!(read("#!/bin/sh\0x\n"), of("/bin/sh", None));
+        assert_eq!(read("#! /bin/sh -e\0-x y\n"), of("/bin/sh", Some("-e")));
+        assert_eq!(read("#!t\r\n"), of("t\r", None));
+        assert_eq!(read("#!\u{b}t\u{c} \u{c}\n"), of("\u{b}t\u{c}", Some("\u{c}")));
+        for nothing in ["", "#!", "#!\n/bin/sh", "#!\0/bin/sh", "#! \t", "\x7fELF", " #!/bin/sh"] {
             assert_eq!(read(nothing), None, "{nothing:?}");
         }
     }

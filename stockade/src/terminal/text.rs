@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `\n`, `\u{202e}`, `\xff` | a character, a stray byte |
 //! | `\s{300}` | a run of spaces |
-//! | `\...{1234 characters}` | left out for brevity |
+//! | `\...{1234 characters}`, `\...{12 words}` | left out for brevity |
 
 use stockade_protocol::RawText;
 
@@ -30,6 +30,10 @@ const RUN_IN_A_FILE: usize = 48;
 /// The number of characters shown at the beginning and the end of a text.
 const HEAD: usize = 160;
 const TAIL: usize = 80;
+
+/// The same for the words of a command together: a program can be started with thousands.
+const HEAD_OF_WORDS: usize = 1200;
+const TAIL_OF_WORDS: usize = 600;
 
 /// A text on one line, without quotes.
 pub(super) fn line(text: &[u8], detail: Detail) -> String {
@@ -64,7 +68,29 @@ pub(super) fn string(text: &RawText) -> String {
 
 /// The words of a command on one line.
 pub(super) fn words<'a>(words: impl IntoIterator<Item = &'a RawText>, detail: Detail) -> String {
-    words.into_iter().map(|text| word(text, detail)).collect::<Vec<_>>().join(" ")
+    line_of(&words.into_iter().map(|text| word(text, detail)).collect::<Vec<_>>(), detail)
+}
+
+/// Escaped words on one line, with the first and the last ones of many.
+pub(super) fn line_of(words: &[String], detail: Detail) -> String {
+    let within = |most: usize| {
+        let mut room = most;
+        move |word: &&String| {
+            let fits = word.chars().count() < room;
+            room = room.saturating_sub(word.chars().count() + 1);
+            fits
+        }
+    };
+    // The program and the last word are always shown.
+    let head = words.iter().take_while(within(HEAD_OF_WORDS)).count().max(1);
+    let tail = words.iter().rev().take_while(within(TAIL_OF_WORDS)).count().max(1);
+    let left_out = words.len().saturating_sub(head + tail);
+    match (detail, words.get(..head), words.get(head + left_out..)) {
+        (Detail::Short, Some(head), Some(tail)) if left_out > 0 => {
+            format!("{} \\...{{{left_out} words}} {}", head.join(" "), tail.join(" "))
+        }
+        _ => words.join(" "),
+    }
 }
 
 /// Whether a character displays as itself, in its position.
@@ -186,6 +212,21 @@ mod tests {
         let said = format!("a rule asks before `{}`", RawText::from("printf a\\b\n\u{202e}"));
         assert_eq!(sentence(&said, Detail::Whole), said);
         assert_eq!(sentence("\u{1b}[2J \u{202e} \\n", Detail::Whole), r"\u{1b}[2J \u{202e} \n");
+    }
+
+    #[test]
+    fn many_words_keep_both_ends() {
+        let many: Vec<RawText> = (0..5000).map(|number: u32| RawText::from(format!("word{number}"))).collect();
+        let short = words(&many, Detail::Short);
+        assert!(short.starts_with("word0 word1 ") && short.ends_with(" word4998 word4999"), "{short}");
+        assert!(short.len() < 2000 && is_shortened(&short), "{short}");
+        let shown = short.matches("word").count() - 1;
+        assert!(short.contains(&format!(r"\...{{{} words}}", 5000 - shown)), "{short}");
+        assert_eq!(words(&many, Detail::Whole).matches("word").count(), 5000);
+        let wide: Vec<RawText> = (0..500).map(|_| RawText::from("y".repeat(800))).collect();
+        assert!(words(&wide, Detail::Short).len() < 2500);
+        let few = [RawText::from("rm"), RawText::from("x".repeat(5000)), RawText::from("y")];
+        assert!(!words(&few, Detail::Short).contains("words}"));
     }
 
     #[test]

@@ -445,7 +445,7 @@ class AuditEventProgramJudged:
     """
 
     command: list[RawText]
-    """The program and its arguments. A long one is cut."""
+    """The program and its arguments."""
     cwd: RawText
     """Where it was started."""
     decision: Decision
@@ -462,6 +462,10 @@ class AuditEventProgramJudged:
     """Why."""
     started_by: list[list[RawText]] = field(default_factory=list)
     """The programs above it, the command first."""
+    whole: WholeCommand | None = None
+    """How much there is of it, where this record holds only the beginning and the end. What lies beyond
+    the words that are judged does not count.
+    """
 
     @classmethod
     def from_json(cls, value: Any) -> AuditEventProgramJudged:
@@ -475,6 +479,7 @@ class AuditEventProgramJudged:
             pid=value.get("pid"),
             reason=value.get("reason"),
             started_by=[[decode_text(item) for item in item] for item in value.get("started_by", ())],
+            whole=None if (given := value.get("whole")) is None else WholeCommand.from_json(given),
         )
 
     def to_json(self) -> Any:
@@ -493,6 +498,8 @@ class AuditEventProgramJudged:
             out["reason"] = self.reason
         if self.started_by:
             out["started_by"] = [[encode_text(item) for item in item] for item in self.started_by]
+        if self.whole is not None:
+            out["whole"] = self.whole.to_json()
         return out
 
 

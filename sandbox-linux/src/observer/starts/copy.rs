@@ -23,7 +23,8 @@ impl Reader<'_> {
         const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
         let found = named.found.as_ref()?;
         let bytes = |path: &AbsPath| path.as_raw().as_bytes().to_vec();
-        let hosts = self.host.locate(&bytes(&found.path), LastLink::Kept).ok()?;
+        let program = found.path()?;
+        let hosts = self.host.locate(&bytes(&program), LastLink::Kept).ok()?;
         let are_same = |one: &OwnedFd, other: &OwnedFd| {
             let identity = |file: &OwnedFd| rustix::fs::fstat(file).map(|found| (found.st_dev, found.st_ino));
             identity(one).ok().zip(identity(other).ok()).is_some_and(|(one, other)| one == other)
@@ -39,14 +40,14 @@ impl Reader<'_> {
         let hosts_cwd = self.host.locate(&bytes(&cwd), LastLink::Kept).ok()?;
         // By its own name, which links of the caller's view may lead elsewhere, the host has the same file.
         let given = self.host.locate(&named.path, LastLink::Followed).ok()?;
-        let is_hosts = hosts.path == found.path
-            && given.path == found.path
+        let is_hosts = hosts.path == program
+            && given.path == program
             && hosts_cwd.path == cwd
-            && are_same(&open(found)?, &open(&hosts)?)
+            && are_same(&found.file, &open(&hosts)?)
             && are_same(&own_cwd, &open(&hosts_cwd)?);
         is_hosts.then_some(())?;
         let copy = StartCopy {
-            program: found.path.clone(),
+            program,
             given: AbsPath::parse(named.path.clone()).ok()?,
             words: words.iter().cloned().map(RawText::from).collect(),
             cwd,

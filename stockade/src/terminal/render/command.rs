@@ -133,7 +133,7 @@ fn words(words: &[Word], detail: Detail) -> String {
         Word::Known(_) => text::word(redacted, detail),
         Word::Unknown => String::from(MADE_LATER),
     });
-    shown.collect::<Vec<_>>().join(" ")
+    text::line_of(&shown.collect::<Vec<_>>(), detail)
 }
 
 /// Warns of a program's name in another script, which may imitate a known one.
