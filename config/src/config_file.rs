@@ -84,8 +84,9 @@ pub(crate) fn refuse_foreign_keys(form: &ConfigForm, source: &Source<'_>, owner:
 /// file in place of a directory, hides settings that were meant to count. A device, such as a home at `/dev/null`,
 /// means that there are none.
 fn missing(path: &Path) -> Result<(), ConfigError> {
-    let Some(last) = path.ancestors().find(|place| place.symlink_metadata().is_ok()) else { return Ok(()) };
-    let why = match last.metadata() {
+    let existing = path.ancestors().find_map(|place| Some((place, place.symlink_metadata().ok()?)));
+    let Some((last, found)) = existing else { return Ok(()) };
+    let why = match if found.is_symlink() { last.metadata() } else { Ok(found) } {
         Err(_) => "is a link that leads nowhere: remove it, or make what it leads to",
         Ok(found) if found.is_file() => "is no directory: move it away, or make a directory in its place",
         Ok(_) => return Ok(()),

@@ -238,8 +238,10 @@ impl ConfigLoader {
         let in_state = self.state.as_ref().map(|state| state.join("run"));
         let sockets = self.socket.iter().cloned().chain(in_state).chain(usual_socket_directory());
         let sockets = sockets.chain(self.recorded_servers()?);
+        // Most are missing, which one call tells, and resolving takes one for each component.
+        let existing = sockets.filter(|directory| directory.metadata().is_ok());
         let sockets: BTreeSet<PathBuf> =
-            sockets.filter_map(|directory| std::fs::canonicalize(directory).ok()).collect();
+            existing.filter_map(|directory| std::fs::canonicalize(directory).ok()).collect();
         settings.hidden_files = sockets.iter().map(|directory| place(directory)).collect::<Result<_, _>>()?;
         Ok(Loaded { settings, notices, trust, project_rules, profiles })
     }
@@ -268,9 +270,14 @@ impl ConfigLoader {
     fn credentials(&self) -> Result<Vec<AbsPath>, ConfigError> {
         let mut credentials = Vec::new();
         for home in self.homes() {
-            let home = AbsPath::from_path(home)?;
+            // One text for all: each path is allocated once, in its final form.
+            let mut text = AbsPath::from_path(home)?.as_raw().as_bytes().to_vec();
+            text.push(b'/');
+            let length = text.len();
             for path in CREDENTIAL_PATHS {
-                credentials.push(home.join(*path)?);
+                text.truncate(length);
+                text.extend_from_slice(path.as_bytes());
+                credentials.push(AbsPath::parse(text.as_slice())?);
             }
         }
         credentials.extend(self.named_credentials.iter().cloned());

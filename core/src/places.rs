@@ -56,8 +56,11 @@ fn parts(path: &Path) -> Vec<OsString> {
 ///
 /// A command is also a program that a rule gives a profile, or one with a saved grant: see [`Session::may_be_written`].
 pub(crate) fn is_commands_own(session: &Session, path: &Path) -> bool {
-    let is_own = |place: &PathBuf| AbsPath::from_path(place).map_or(true, |place| session.may_be_written(&place));
-    !path.is_absolute() || places(path).is_none_or(|places| places.iter().any(is_own))
+    !path.is_absolute() || places(path).is_none_or(|places| places.iter().any(|place| is_own(session, place)))
+}
+
+fn is_own(session: &Session, place: &Path) -> bool {
+    AbsPath::from_path(place).map_or(true, |place| session.may_be_written(&place))
 }
 
 /// Like [`is_commands_own`], for a program that is run with more than a command has. Where commands have a private directory in
@@ -69,5 +72,6 @@ pub(crate) fn may_be_planted(session: &Session, path: &Path) -> bool {
             || place.starts_with("/proc")
             || AbsPath::from_path(place).map_or(true, |place| session.permissions.access(&place) == Access::Scratch)
     };
-    is_commands_own(session, path) || places(path).is_none_or(|places| places.iter().any(is_private))
+    !path.is_absolute()
+        || places(path).is_none_or(|places| places.iter().any(|place| is_own(session, place) || is_private(place)))
 }

@@ -16,7 +16,7 @@ use crate::session::{Sandboxing, Session};
 use crate::steering_variable::steering_variable;
 
 /// As much as the kernel looks at for an interpreter, and as often.
-const LONGEST_HEAD: u64 = 256;
+const LONGEST_HEAD: usize = 256;
 const MOST_INTERPRETERS: usize = 5;
 
 /// Why a program of the line could be another one, or could load writable files because of its variables, as far as that
@@ -29,8 +29,7 @@ pub(crate) fn why_program_is_steered(session: &Session, cwd: &AbsPath, line: &Pa
     if line.commands.iter().any(|part| !part.assigns.is_empty()) {
         return Some(String::from("the line sets variables"));
     }
-    let variables = session.permissions.environment.apply(session.environment.clone());
-    let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
+    let path = search_path(session);
     if let Some(directory) = writable_path(session, &path) {
         return Some(format!("commands may write `{}`, a directory of `PATH`", shown(&directory)));
     }
@@ -44,6 +43,15 @@ pub(crate) fn why_program_is_steered(session: &Session, cwd: &AbsPath, line: &Pa
     let files = programs.filter_map(|program| find(&program, &path, &cwd));
     let planted = files.flat_map(with_interpreters).find(|file| may_be_planted(session, file))?;
     Some(format!("commands may have put `{}` there", shown(&planted)))
+}
+
+/// The value of `PATH` for the session's commands.
+fn search_path(session: &Session) -> OsString {
+    let name = RawText::from("PATH");
+    // Each variable is judged by itself, so that the others don't matter.
+    let inherited = session.environment.get_key_value(&name).map(|(name, value)| (name.clone(), value.clone()));
+    let variables = session.permissions.environment.apply(inherited);
+    variables.get(&name).and_then(RawText::to_os_string).unwrap_or_default()
 }
 
 /// A program's file and, if that is a script, its interpreters, as the kernel follows them.
@@ -60,10 +68,11 @@ fn with_interpreters(file: PathBuf) -> Vec<PathBuf> {
 
 /// The interpreter that the first line of a script names.
 fn interpreter(script: &Path) -> Option<PathBuf> {
-    let mut head = Vec::new();
+    // With room for all of it, it is read by one call.
+    let mut head = Vec::with_capacity(LONGEST_HEAD);
     // What is no file could be waited for.
     let file = script.is_file().then(|| fs::File::open(script).ok())??;
-    file.take(LONGEST_HEAD).read_to_end(&mut head).ok()?;
+    file.take(LONGEST_HEAD as u64).read_to_end(&mut head).ok()?;
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
     RawText::from(word.to_vec()).to_os_string().map(PathBuf::from)
@@ -77,8 +86,7 @@ fn shown(path: &Path) -> RawText {
 /// The first program of the line that may be planted: it is found in a writable directory or, without a sandbox, below
 /// the working directory.
 pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLine) -> Option<PathBuf> {
-    let variables = session.permissions.environment.apply(session.environment.clone());
-    let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
+    let path = search_path(session);
     let mut programs = line.commands.iter().filter_map(|part| part.words.first().and_then(Word::known)?.to_os_string());
     let Some(host_cwd) = cwd.to_host_path() else { return programs.next().map(PathBuf::from) };
     let moves = |program: &OsString| ["cd", "pushd", "popd"].iter().any(|name| program == name);
@@ -100,8 +108,7 @@ pub(crate) fn planted_program(session: &Session, cwd: &AbsPath, line: &ParsedLin
 
 /// The file of a program with the session's variables.
 pub(crate) fn program_file(session: &Session, cwd: &AbsPath, program: &OsStr) -> Option<PathBuf> {
-    let variables = session.permissions.environment.apply(session.environment.clone());
-    let path = variables.get(&RawText::from("PATH")).and_then(RawText::to_os_string).unwrap_or_default();
+    let path = search_path(session);
     find(program, &path, &cwd.to_host_path()?)
 }
 

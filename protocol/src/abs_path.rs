@@ -60,7 +60,10 @@ impl AbsPath {
         if text.as_bytes().contains(&0) {
             return Err(Invalid::NulInPath { path: text });
         }
-        if text.as_bytes().starts_with(b"/") {
+        if let Some(names) = text.as_bytes().strip_prefix(b"/") {
+            if has_normal_names(names) {
+                return Ok(Self(text));
+            }
             let normal = normalise(&text, text.as_bytes(), b"", PathStyle::Unix)?;
             return Ok(Self(normal));
         }
@@ -133,7 +136,7 @@ impl AbsPath {
     /// The directory that holds this path; the root has none.
     pub fn parent(&self) -> Option<Self> {
         match self.style() {
-            PathStyle::Unix => self.names_upward().nth(1).map(|parent| Self(RawText::from(parent.to_vec()))),
+            PathStyle::Unix => name_above(self.as_bytes()).map(|parent| Self(RawText::from(parent))),
             PathStyle::Windows => {
                 let kept = self.0.as_bytes().strip_suffix(self.components().skip(1).last()?)?;
                 Self::parse(kept.to_vec()).ok()
@@ -148,11 +151,7 @@ impl AbsPath {
 
     /// The texts of a Unix path and of every directory above it, the longest first.
     pub(crate) fn names_upward(&self) -> impl Iterator<Item = &[u8]> {
-        std::iter::successors(Some(self.as_bytes()), |name| match name.iter().rposition(|byte| *byte == b'/')? {
-            0 if *name == b"/" => None,
-            0 => Some(b"/"),
-            end => name.get(..end),
-        })
+        std::iter::successors(Some(self.as_bytes()), |name| name_above(name))
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -170,6 +169,9 @@ impl AbsPath {
             PathStyle::Unix => {
                 // This path is normalised already.
                 let own = self.0.as_bytes().strip_suffix(b"/").unwrap_or(self.0.as_bytes());
+                if has_normal_names(relative.as_bytes()) {
+                    return Ok(Self([own, b"/", relative.as_bytes()].concat().into()));
+                }
                 let joined = normalise(&relative, relative.as_bytes(), own, PathStyle::Unix)?;
                 let adds_nothing = joined.as_bytes().len() == own.len() + 1;
                 Ok(Self(if adds_nothing { self.0.clone() } else { joined }))
@@ -179,6 +181,20 @@ impl AbsPath {
             }
         }
     }
+}
+
+/// The text of the directory that holds a Unix path; the root has none.
+fn name_above(path: &[u8]) -> Option<&[u8]> {
+    match path.iter().rposition(|byte| *byte == b'/')? {
+        0 if path == b"/" => None,
+        0 => Some(b"/"),
+        end => path.get(..end),
+    }
+}
+
+/// Whether a Unix path without its first slash, or a relative one, is in its normal form and not empty, as most are.
+fn has_normal_names(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
 }
 
 /// Joins the components of `rest` to `prefix`, each after one separator.

@@ -67,6 +67,10 @@ impl FileRules {
 
     /// The rules of which the most specific decides, and the bounds on what they grant.
     fn parts(&self) -> (&[FileRule], &[FileRule]) {
+        // Resolved rules have no bounds.
+        if self.0.last().is_none_or(|last| !last.is_bound()) {
+            return (&self.0, &[]);
+        }
         self.0.split_at_checked(self.0.partition_point(|rule| !rule.is_bound())).unwrap_or_default()
     }
 
@@ -94,7 +98,9 @@ impl FileRules {
     /// ancestor is found by binary search.
     fn granting_by_name(&self, path: &AbsPath) -> Option<&FileRule> {
         let rules = self.parts().0;
-        let by_path = rules.get(..rules.partition_point(|rule| rule.own_path().is_some()))?;
+        let has_globs = rules.last().is_some_and(|last| last.own_path().is_none());
+        let paths = if has_globs { rules.partition_point(|rule| rule.own_path().is_some()) } else { rules.len() };
+        let by_path = rules.get(..paths)?;
         let globs = rules.get(by_path.len()..).unwrap_or_default();
         let rule_for = |name: &[u8]| {
             let found = by_path.binary_search_by(|rule| rule.own_path().map_or(&[][..], AbsPath::as_bytes).cmp(name));

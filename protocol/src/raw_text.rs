@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
@@ -26,7 +27,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct RawText(Box<[u8]>);
+// Clones share the bytes: a policy names hundreds of paths, and is copied for every stage of a run.
+pub struct RawText(Arc<[u8]>);
 
 impl RawText {
     /// The bytes, as the operating system has them.
@@ -65,6 +67,12 @@ impl From<String> for RawText {
     }
 }
 
+impl From<&[u8]> for RawText {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
 impl From<Vec<u8>> for RawText {
     fn from(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
@@ -76,21 +84,31 @@ impl From<Vec<u8>> for RawText {
 impl fmt::Display for RawText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
-            for c in chunk.valid().chars() {
-                if is_deceptive(c) {
-                    write!(f, "{}", c.escape_unicode())?;
-                } else if c.is_control() || c == '\\' {
-                    write!(f, "{}", c.escape_default())?;
-                } else {
-                    write!(f, "{c}")?;
+            let mut rest = chunk.valid();
+            // What needs no escape is written at once.
+            while let Some((plain, c, behind)) = split_at_escaped(rest) {
+                f.write_str(plain)?;
+                match is_deceptive(c) {
+                    true => write!(f, "{}", c.escape_unicode())?,
+                    false => write!(f, "{}", c.escape_default())?,
                 }
+                rest = behind;
             }
+            f.write_str(rest)?;
             for byte in chunk.invalid() {
                 write!(f, "\\x{byte:02x}")?;
             }
         }
         Ok(())
     }
+}
+
+/// The first character of a text that is shown escaped, with the texts before and behind it.
+fn split_at_escaped(text: &str) -> Option<(&str, char, &str)> {
+    let is_escaped = |c: char| c == '\\' || c.is_control() || is_deceptive(c);
+    let (at, c) = text.char_indices().find(|(_, c)| is_escaped(*c))?;
+    let (plain, rest) = text.split_at_checked(at)?;
+    Some((plain, c, rest.strip_prefix(c)?))
 }
 
 /// Characters that are invisible or reorder others.

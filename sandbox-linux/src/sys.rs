@@ -9,6 +9,7 @@ pub(crate) mod trace;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
 
 use rustix::process::Pid;
 
@@ -172,8 +173,13 @@ impl Drop for Attributes {
 /// The kernel's Landlock version; 0 if none.
 pub(crate) fn landlock_version() -> u32 {
     const ASK_FOR_VERSION: u32 = 1;
-    // SAFETY: with this flag the call reads no memory.
-    let version =
-        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, ASK_FOR_VERSION) };
-    u32::try_from(version).unwrap_or(0)
+    // It does not change while the kernel runs.
+    static VERSION: OnceLock<u32> = OnceLock::new();
+    *VERSION.get_or_init(|| {
+        // SAFETY: with this flag the call reads no memory.
+        let version = unsafe {
+            libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, ASK_FOR_VERSION)
+        };
+        u32::try_from(version).unwrap_or(0)
+    })
 }

@@ -2,6 +2,7 @@
 
 mod backend;
 mod bare;
+mod by_directory;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod denied_globs;

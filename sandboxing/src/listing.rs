@@ -6,17 +6,18 @@
 //! that list what they open, in a directory that compares names by their bytes. Anywhere else each name is asked for.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::path::PathBuf;
 
 use stockade_protocol::AbsPath;
+
+use crate::by_directory::{ByDirectory, directory_of, split};
 
 /// How many names of a directory are asked for one by one before it is listed: a listing takes five calls.
 pub(crate) const FEW: usize = 3;
 
 /// What is known of some directories, by their paths.
 #[derive(Debug, Default)]
-pub struct Listings(RefCell<HashMap<Vec<u8>, Known>>);
+pub struct Listings(RefCell<ByDirectory<Known>>);
 
 #[derive(Debug)]
 enum Known {
@@ -44,33 +45,49 @@ impl Known {
 impl Listings {
     /// Whether there is certainly nothing at this path. `false` says nothing.
     pub fn lacks(&self, path: &AbsPath) -> bool {
-        let Some((directory, name)) = split(path.as_raw().as_bytes()) else { return false };
-        let mut known = self.0.borrow_mut();
-        match known.get_mut(directory) {
-            Some(Known::Asked(count)) if *count < FEW => {
-                *count += 1;
-                false
-            }
-            Some(asked @ Known::Asked(_)) => {
-                *asked = list(directory);
-                asked.lacks(name)
-            }
-            Some(known) => known.lacks(name),
-            None => {
-                let above = split(directory).and_then(|(above, own)| Some((known.get(above)?, own)));
-                let is_missing = above.is_some_and(|(above, own)| above.lacks(own));
-                known.insert(directory.to_vec(), if is_missing { Known::Missing } else { Known::Asked(1) });
-                is_missing
-            }
-        }
+        // Its directory was asked for by itself, if at all.
+        lacks(&mut self.0.borrow_mut(), path.as_raw().as_bytes(), Asked { names: 1, directories: 0 })
+    }
+
+    /// Those of the paths at which something may be. A directory of many in a row is listed at once.
+    pub fn existing<'a>(&'a self, paths: &'a [AbsPath]) -> impl Iterator<Item = &'a AbsPath> {
+        paths.chunk_by(|one, next| directory_of(one) == directory_of(next)).flat_map(move |row| {
+            let asked = Asked { names: row.len(), directories: 1 };
+            let is_lacked = move |path: &AbsPath| lacks(&mut self.0.borrow_mut(), path.as_raw().as_bytes(), asked);
+            row.iter().filter(move |path| !is_lacked(path))
+        })
     }
 }
 
-/// The directory and the name of a path; `None` for the root, and for a path of another system.
-fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (directory, name) = path.split_at_checked(path.iter().rposition(|byte| *byte == b'/')?)?;
-    let name = name.strip_prefix(b"/").filter(|name| !name.is_empty())?;
-    Some((if directory.is_empty() { b"/" } else { directory }, name))
+/// How much a question counts before a directory is listed.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// The names that are asked for in a row, in the same directory.
+    names: usize,
+    /// What a new directory counts in the one above: a listing of that one answers for all below it.
+    directories: usize,
+}
+
+/// Whether there is certainly nothing at this path.
+fn lacks(known: &mut ByDirectory<Known>, path: &[u8], asked: Asked) -> bool {
+    let Some((directory, name)) = split(path) else { return false };
+    if known.get(directory).is_none() {
+        // Nothing is in a missing directory.
+        let is_missing = lacks(known, directory, Asked { names: asked.directories, ..asked });
+        known.insert(directory, if is_missing { Known::Missing } else { Known::Asked(0) });
+    }
+    match known.get(directory) {
+        Some(Known::Asked(count)) if *count + asked.names <= FEW => {
+            *count += asked.names.min(1);
+            false
+        }
+        Some(unlisted @ Known::Asked(_)) => {
+            *unlisted = list(directory);
+            unlisted.lacks(name)
+        }
+        Some(known) => known.lacks(name),
+        None => false,
+    }
 }
 
 /// Those of the names that are in a directory; `None` if a listing would not answer.

@@ -74,14 +74,12 @@ pub(crate) fn own_file_bounds(permissions: &Permissions, files: &dyn HostFiles) 
 /// `resolved` would let a command replace it.
 pub(crate) fn held_links(permissions: &Permissions, resolved: &FileRules, links: &Links<'_>) -> Vec<FileRule> {
     let narrowing = permissions.files.iter().filter(|rule| rule.access <= Access::Scratch || is_mask(rule));
-    let paths: BTreeSet<&AbsPath> = narrowing
-        .map(|rule| match &rule.target {
-            FileTarget::Path(path) => path,
-            FileTarget::Glob(glob) => glob.base(),
-        })
-        .collect();
-    let linked = paths.into_iter().filter(|path| !links.is_linkless(path));
-    let on_the_way: BTreeSet<AbsPath> = linked.flat_map(|path| way(path, links.files).links).collect();
+    let paths = narrowing.map(|rule| match &rule.target {
+        FileTarget::Path(path) => path,
+        FileTarget::Glob(glob) => glob.base(),
+    });
+    let linked: BTreeSet<&AbsPath> = paths.filter(|path| !links.is_linkless(path)).collect();
+    let on_the_way: BTreeSet<AbsPath> = linked.into_iter().flat_map(|path| way(path, links.files).links).collect();
     let replaceable = on_the_way.into_iter().filter(|link| resolved.access(link) == Access::Write);
     replaceable.map(|link| FileRule::path(link, Access::Read).from_source(RuleSource::ProtectedMetadata)).collect()
 }

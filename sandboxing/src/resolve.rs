@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Access, FileRule, FileRules, FileTarget, Invalid, Permissions, RawText, RuleSource};
 
+use crate::by_directory::{ByDirectory, directory_of};
 use crate::denied_globs::cover_globs;
 use crate::host_files::{HostFiles, Kind, RealFiles, is_linkless};
 use crate::own_files::{held_links, own_file_bounds};
@@ -149,43 +150,34 @@ pub fn resolve_links(permissions: &Permissions, files: &dyn HostFiles) -> Result
 /// Whether a rule protects a name below a file, which can't exist: the file was granted by itself.
 fn is_below_file(rule: &FileRule, links: &Links<'_>) -> bool {
     let FileTarget::Path(path) = &rule.target else { return false };
-    let parent = path.parent().map(|parent| links.follow(&parent));
-    rule.source == RuleSource::ProtectedMetadata
-        && parent.is_some_and(|parent| links.files.kind(&parent) == Some(Kind::File))
+    let is_file = |parent: &AbsPath| links.files.kind(&links.follow(parent)) == Some(Kind::File);
+    rule.source == RuleSource::ProtectedMetadata && path.parent().as_ref().is_some_and(is_file)
 }
 
 /// Resolves paths, with a cache: rules mostly name the same few directories.
 pub(crate) struct Links<'a> {
     pub(crate) files: &'a dyn HostFiles,
     followed: RefCell<BTreeMap<AbsPath, AbsPath>>,
-    /// Directories, and whether their paths have no link.
-    linkless: RefCell<BTreeMap<AbsPath, bool>>,
-    /// The most recent one: rules are sorted by path.
-    last: RefCell<Option<(AbsPath, bool)>>,
+    /// Whether the paths of directories have no link.
+    linkless: RefCell<ByDirectory<bool>>,
 }
 
 impl<'a> Links<'a> {
     fn new(files: &'a dyn HostFiles) -> Self {
-        Self { files, followed: RefCell::default(), linkless: RefCell::default(), last: RefCell::default() }
+        Self { files, followed: RefCell::default(), linkless: RefCell::default() }
     }
 
     /// Whether neither the path nor an ancestor is a link, so that it is canonical.
     pub(crate) fn is_linkless(&self, path: &AbsPath) -> bool {
-        let is_behind_none = path.parent().is_none_or(|parent| self.is_linkless_directory(parent));
+        let is_behind_none = directory_of(path).is_none_or(|directory| {
+            let known = self.linkless.borrow_mut().get(&directory).copied();
+            known.unwrap_or_else(|| {
+                let found = path.parent().is_none_or(|parent| self.is_linkless(&parent));
+                self.linkless.borrow_mut().insert(&directory, found);
+                found
+            })
+        });
         is_behind_none && self.files.kind(path) != Some(Kind::Symlink)
-    }
-
-    fn is_linkless_directory(&self, directory: AbsPath) -> bool {
-        if let Some((last, known)) = &*self.last.borrow()
-            && *last == directory
-        {
-            return *known;
-        }
-        let known = self.linkless.borrow().get(&directory).copied();
-        let found = known.unwrap_or_else(|| self.is_linkless(&directory));
-        self.linkless.borrow_mut().insert(directory.clone(), found);
-        self.last.replace(Some((directory, found)));
-        found
     }
 
     /// Like [`HostFiles::canonical`], one component at a time.

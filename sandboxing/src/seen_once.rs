@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stockade_protocol::{AbsPath, Glob, Invalid};
 
+use crate::by_directory::{ByDirectory, directory_of};
 use crate::host_files::{HostFiles, Kind, RealFiles};
 use crate::listing::Listings;
 use crate::search::Found;
@@ -14,7 +15,7 @@ use crate::search::Found;
 /// plan should be based on one state.
 #[derive(Debug, Default)]
 pub struct SeenOnce {
-    kinds: RefCell<HashMap<AbsPath, SeenKind>>,
+    kinds: RefCell<Kinds>,
     /// Which names directories lack.
     listings: Listings,
     /// Canonical paths.
@@ -44,6 +45,51 @@ impl SeenKind {
     }
 }
 
+/// The types of paths.
+#[derive(Debug, Default)]
+struct Kinds {
+    directories: ByDirectory<SeenDirectory>,
+    count: usize,
+}
+
+#[derive(Debug, Default)]
+struct SeenDirectory {
+    /// Whether it is missing; `None` if it had not been looked at before the first path in it.
+    is_missing: Option<bool>,
+    kinds: BTreeMap<AbsPath, SeenKind>,
+}
+
+impl Kinds {
+    fn get(&mut self, path: &AbsPath) -> Option<SeenKind> {
+        self.directories.get(&directory_of(path).unwrap_or_default())?.kinds.get(path).copied()
+    }
+
+    /// Whether the directory of a path was seen to be missing.
+    fn is_orphan(&mut self, path: &AbsPath) -> bool {
+        let directory = directory_of(path).unwrap_or_default();
+        if let Some(known) = self.directories.get(&directory).and_then(|seen| seen.is_missing) {
+            return known;
+        }
+        let seen = path.parent().and_then(|parent| self.get(&parent));
+        let is_missing = seen.map(|seen| seen.kind().is_none());
+        if self.directories.get(&directory).is_none() {
+            self.directories.insert(&directory, SeenDirectory { is_missing, ..SeenDirectory::default() });
+        }
+        is_missing.unwrap_or(false)
+    }
+
+    fn insert(&mut self, path: &AbsPath, seen: SeenKind) {
+        let directory = directory_of(path).unwrap_or_default();
+        if let Some(known) = self.directories.get(&directory) {
+            self.count += usize::from(known.kinds.insert(path.clone(), seen).is_none());
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&AbsPath, &SeenKind)> {
+        self.directories.values().flat_map(|directory| &directory.kinds)
+    }
+}
+
 impl SeenOnce {
     /// Whether every path that was read is unchanged, so that a new plan would be the same. Glob searches are not
     /// repeated: after one, the answer is no.
@@ -68,8 +114,8 @@ impl SeenOnce {
         let kinds = self.kinds.borrow();
         let mut places = self.places.borrow_mut();
         let (_, Places { missing, there }) = match &mut *places {
-            Some(known) if known.0 == kinds.len() => known,
-            other => other.insert((kinds.len(), Places::of(&kinds))),
+            Some(known) if known.0 == kinds.count => known,
+            other => other.insert((kinds.count, Places::of(&kinds))),
         };
         there.iter().all(|(path, kind)| RealFiles.kind(path) == *kind)
             && missing.iter().all(|(directory, names)| are_missing(directory, names))
@@ -78,7 +124,7 @@ impl SeenOnce {
 
 impl Places {
     /// Groups by directory. Paths below a missing directory are dropped: they are missing as long as it is.
-    fn of(kinds: &HashMap<AbsPath, SeenKind>) -> Self {
+    fn of(kinds: &Kinds) -> Self {
         let mut places = Self::default();
         for (path, seen) in kinds.iter().filter(|(_, seen)| **seen != SeenKind::Orphan) {
             match (seen.kind(), path.parent(), path.to_host_path().as_deref().and_then(Path::file_name)) {
@@ -135,17 +181,18 @@ fn once<T: Clone>(known: &RefCell<HashMap<AbsPath, T>>, path: &AbsPath, look: im
 
 impl HostFiles for SeenOnce {
     fn kind(&self, path: &AbsPath) -> Option<Kind> {
-        let look = || {
-            let is_missing = |parent| self.kinds.borrow().get(&parent).is_some_and(|seen| seen.kind().is_none());
+        let mut kinds = self.kinds.borrow_mut();
+        if let Some(known) = kinds.get(path) {
+            return known.kind();
+        }
+        let seen = match () {
             // A missing directory contains nothing.
-            let is_orphan = path.parent().is_some_and(is_missing);
-            match is_orphan {
-                true => SeenKind::Orphan,
-                false if self.listings.lacks(path) => SeenKind::Looked(None),
-                false => SeenKind::Looked(RealFiles.kind(path)),
-            }
+            () if kinds.is_orphan(path) => SeenKind::Orphan,
+            () if self.listings.lacks(path) => SeenKind::Looked(None),
+            () => SeenKind::Looked(RealFiles.kind(path)),
         };
-        once(&self.kinds, path, look).kind()
+        kinds.insert(path, seen);
+        seen.kind()
     }
 
     fn canonical(&self, path: &AbsPath) -> AbsPath {

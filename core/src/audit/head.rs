@@ -43,8 +43,10 @@ pub(crate) enum Found {
 }
 
 impl Head {
-    pub(crate) fn read(file: &File) -> io::Result<Found> {
-        let mut bytes = vec![0; WIDTH + 1];
+    /// Reads a file of this size.
+    pub(crate) fn read(file: &File, size: u64) -> io::Result<Found> {
+        // A longer one is not valid, which its next byte shows.
+        let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(WIDTH + 1)];
         let length = read_at(file, &mut bytes, 0)?;
         bytes.truncate(length);
         if bytes.is_empty() {

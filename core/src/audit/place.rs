@@ -45,6 +45,10 @@ pub(crate) struct Place {
 impl Place {
     /// The directory, created for the user alone if it is missing.
     pub(crate) fn make(directory: &Path) -> Result<Self, AuditError> {
+        // Every run but the first finds it.
+        if let Ok(handle) = system::Directory::open(directory) {
+            return Self::checked_directory(directory, handle);
+        }
         system::create(directory).map_err(AuditError::io("make the directory of", directory))?;
         Self::find(directory)
     }
@@ -53,6 +57,10 @@ impl Place {
     pub(crate) fn find(directory: &Path) -> Result<Self, AuditError> {
         let handle = system::Directory::open(directory)
             .map_err(|error| refuse_link(error, directory, "open the directory of"))?;
+        Self::checked_directory(directory, handle)
+    }
+
+    fn checked_directory(directory: &Path, handle: system::Directory) -> Result<Self, AuditError> {
         match handle.complaint().map_err(AuditError::io("look at", directory))? {
             Some(why) => Err(AuditError::Unsafe { path: directory.to_owned(), why }),
             None => Ok(Self { directory: directory.to_owned(), handle }),
@@ -90,9 +98,9 @@ impl Place {
         }
     }
 
-    /// Whether the name still refers to this open file.
-    pub(crate) fn is_still(&self, name: &str, file: &File) -> Result<bool, AuditError> {
-        self.handle.is_still(name, file).map_err(AuditError::io("look at", &self.path(name)))
+    /// The size of an open file; `None` if its name no longer refers to it.
+    pub(crate) fn size_if_still(&self, name: &str, file: &File) -> Result<Option<u64>, AuditError> {
+        self.handle.size_if_still(name, file).map_err(AuditError::io("look at", &self.path(name)))
     }
 
     pub(crate) fn exists(&self, name: &str) -> bool {

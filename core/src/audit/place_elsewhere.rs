@@ -39,9 +39,9 @@ impl Directory {
         options.open(path)
     }
 
-    pub(super) fn is_still(&self, name: &str, _: &File) -> io::Result<bool> {
+    pub(super) fn size_if_still(&self, name: &str, file: &File) -> io::Result<Option<u64>> {
         // Here an open file can't be renamed or removed by others.
-        Ok(self.0.join(name).exists())
+        if self.0.join(name).exists() { file.metadata().map(|found| Some(found.len())) } else { Ok(None) }
     }
 }
 

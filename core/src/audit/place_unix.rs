@@ -46,11 +46,11 @@ impl Directory {
         )
     }
 
-    pub(super) fn is_still(&self, name: &str, file: &File) -> io::Result<bool> {
-        let own = fstat(file)?;
+    pub(super) fn size_if_still(&self, name: &str, file: &File) -> io::Result<Option<u64>> {
+        let own = file.metadata()?;
         match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(named) => Ok((named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)),
-            Err(rustix::io::Errno::NOENT) => Ok(false),
+            Ok(named) => Ok(((named.st_dev, named.st_ino) == (own.dev(), own.ino())).then_some(own.len())),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -67,8 +67,7 @@ pub(super) fn complaint(file: &File) -> io::Result<Option<&'static str>> {
     } else if found.nlink() > 1 {
         Some("has a second name (a hard link): remove one of them")
     } else {
-        let found = fstat(file)?;
-        ownership(found.st_uid, Mode::from_raw_mode(found.st_mode))
+        ownership(found.uid(), Mode::from_raw_mode(found.mode()))
     })
 }
 

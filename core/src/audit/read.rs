@@ -49,7 +49,10 @@ impl Snapshot {
         let head_path = place.path(HEAD);
         let _turn = head_file.as_ref().map(|file| Turn::wait(file, &head_path)).transpose()?;
         let head = match &head_file {
-            Some(file) => Head::read(file).map_err(AuditError::io("read", &head_path))?,
+            Some(file) => {
+                let size = file.metadata().map_err(AuditError::io("read", &head_path))?.len();
+                Head::read(file, size).map_err(AuditError::io("read", &head_path))?
+            }
             None => Found::Nothing,
         };
         let mut files = Vec::new();

@@ -19,10 +19,9 @@ use super::place::{CURRENT, Place, read_at};
 /// The end of the trail, and its damage, if any.
 pub(crate) type End = (Head, Option<TrailDamage>);
 
-/// Finds the end, and prepares the file for appending.
-pub(crate) fn find_end(place: &Place, current: &mut File, found: &Found) -> Result<End, AuditError> {
+/// Finds the end in a file of this size, and prepares it for appending.
+pub(crate) fn find_end(place: &Place, current: &mut File, size: u64, found: &Found) -> Result<End, AuditError> {
     let failed = || AuditError::io("read the end of", &place.path(CURRENT));
-    let size = current.metadata().map_err(failed())?.len();
     let (head, lost) = match found {
         Found::Head(head) if head.size == size => return Ok((*head, None)),
         Found::Head(head) => (*head, None),

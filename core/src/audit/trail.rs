@@ -104,8 +104,8 @@ impl AuditSink for AuditTrail {
             let Files { head: head_file, current } = &mut *files;
             let turn = Turn::wait(head_file, &self.place.path(HEAD))?;
             // A head that was replaced while this writer waited is not the one that others lock.
-            if self.place.is_still(HEAD, head_file)? {
-                return Writer { trail: self, head_file, current, thread, request }.append(&event);
+            if let Some(head_size) = self.place.size_if_still(HEAD, head_file)? {
+                return Writer { trail: self, head_file, head_size, current, thread, request }.append(&event);
             }
             drop(turn);
             files.head = self.place.open_head()?;
@@ -117,6 +117,7 @@ impl AuditSink for AuditTrail {
 struct Writer<'a> {
     trail: &'a AuditTrail,
     head_file: &'a File,
+    head_size: u64,
     current: &'a mut File,
     thread: &'a ThreadId,
     request: &'a RequestId,
@@ -135,14 +136,18 @@ impl Writer<'_> {
     /// The end of the trail, and its damage, if any.
     fn find_end(&mut self) -> Result<repair::End, AuditError> {
         let place = &self.trail.place;
-        let found = Head::read(self.head_file).map_err(AuditError::io("read", &place.path(HEAD)))?;
+        let found = Head::read(self.head_file, self.head_size).map_err(AuditError::io("read", &place.path(HEAD)))?;
         if let super::head::Found::Head(head) = &found {
             finish_rotation(place, head)?;
         }
-        if !place.is_still(CURRENT, self.current)? {
-            *self.current = place.open_current()?;
-        }
-        repair::find_end(place, self.current, &found)
+        let size = match place.size_if_still(CURRENT, self.current)? {
+            Some(size) => size,
+            None => {
+                *self.current = place.open_current()?;
+                self.current.metadata().map_err(AuditError::io("read the end of", &place.path(CURRENT)))?.len()
+            }
+        };
+        repair::find_end(place, self.current, size, &found)
     }
 
     /// Appends one record after `head` and advances the head.

@@ -233,13 +233,15 @@ pub(crate) fn filter_with(families: Families, more: &[More]) -> Filter {
 
 /// A filter with these answers. All other calls are allowed, except for unreviewed ones.
 pub(crate) fn program(answers: &BTreeMap<u32, Vec<Instruction>>) -> Filter {
-    let mut program = vec![
-        Instruction::load(Field::Architecture),
-        Instruction::jump(Test::Equal(ARCHITECTURE), 1, 0),
-        Instruction::answer(Action::Kill),
+    let mut program = Vec::new();
+    search(&ranges(answers), &mut program);
+    program.extend([
         Instruction::load(Field::Number),
-    ];
-    program.extend(search(&ranges(answers)));
+        Instruction::answer(Action::Kill),
+        Instruction::jump(Test::Equal(ARCHITECTURE), 1, 0),
+        Instruction::load(Field::Architecture),
+    ]);
+    program.reverse();
     Filter(program)
 }
 
@@ -280,11 +282,22 @@ fn answers(families: Families, more: &[More], cutting: Cutting) -> BTreeMap<u32,
 fn ranges(answers: &BTreeMap<u32, Vec<Instruction>>) -> Vec<(u32, Vec<Instruction>)> {
     let allow = vec![Instruction::answer(Action::Allow)];
     let mut ranges: Vec<(u32, Vec<Instruction>)> = Vec::new();
-    for number in 0..FIRST_UNREVIEWED {
-        let answer = answers.get(&number).unwrap_or(&allow);
+    let mut begin = |number: u32, answer: &Vec<Instruction>| {
         if ranges.last().is_none_or(|(_, last)| last != answer) {
             ranges.push((number, answer.clone()));
         }
+    };
+    // What follows an answer is allowed, unless it has one too.
+    let mut next = 0;
+    for (number, answer) in answers.range(..FIRST_UNREVIEWED) {
+        if *number > next {
+            begin(next, &allow);
+        }
+        begin(*number, answer);
+        next = number + 1;
+    }
+    if next < FIRST_UNREVIEWED {
+        begin(next, &allow);
     }
     ranges.push((FIRST_UNREVIEWED, vec![Instruction::answer(NOT_THERE)]));
     if cfg!(target_arch = "x86_64") {
@@ -294,21 +307,24 @@ fn ranges(answers: &BTreeMap<u32, Vec<Instruction>>) -> Vec<(u32, Vec<Instructio
     ranges
 }
 
-/// Binary search for the loaded number's range.
-fn search(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
+/// Binary search for the loaded number's range. The instructions are added last first: a jump has to know the length of
+/// what it skips.
+fn search(ranges: &[(u32, Vec<Instruction>)], reversed: &mut Vec<Instruction>) {
     let (lower, upper) = ranges.split_at(ranges.len() / 2);
     match (lower, upper) {
-        ([], upper) => upper.first().map(|(_, answer)| answer.clone()).unwrap_or_default(),
-        (_, []) => Vec::new(),
+        (_, []) => {}
+        ([], [(_, answer), ..]) => reversed.extend(answer.iter().rev()),
         (lower, [(first, _), ..]) => {
-            let (lower, upper) = (search(lower), search(upper));
+            search(upper, reversed);
+            let behind = reversed.len();
+            search(lower, reversed);
+            let length = reversed.len() - behind;
             let test = Test::AtLeast(*first);
             // The reach of a conditional jump is limited.
-            let start = match u8::try_from(lower.len()) {
-                Ok(length) => vec![Instruction::jump(test, length, 0)],
-                Err(_) => vec![Instruction::jump(test, 0, 1), Instruction::skip(lower.len())],
-            };
-            [start, lower, upper].concat()
+            match u8::try_from(length) {
+                Ok(length) => reversed.push(Instruction::jump(test, length, 0)),
+                Err(_) => reversed.extend([Instruction::skip(length), Instruction::jump(test, 0, 1)]),
+            }
         }
     }
 }

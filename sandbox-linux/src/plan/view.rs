@@ -129,13 +129,15 @@ fn internal(why: &str) -> Unenforceable {
 
 /// Every path at which the access may change, with its access according to the oracle.
 pub(crate) fn keys(files: &FileRules, host: &dyn HostFiles) -> Result<Vec<(AbsPath, Access)>, Unenforceable> {
-    let mut keys = host.matches(&files.globs())?.matches;
-    for rule in files {
-        if let FileTarget::Path(path) = &rule.target {
-            keys.insert(path.clone());
-        }
-    }
+    let named = files.iter().filter_map(|rule| match &rule.target {
+        FileTarget::Path(path) => Some(path.clone()),
+        FileTarget::Glob(_) => None,
+    });
+    // Rules are sorted already, which makes this cheaper than a set.
+    let mut keys: Vec<AbsPath> = named.chain(host.matches(&files.globs())?.matches).collect();
     // A directory sorts before its contents.
+    keys.sort();
+    keys.dedup();
     let keys = keys.into_iter().filter(|path| path.depth() > 0);
     Ok(keys.map(|path| (path.clone(), files.access(&path))).collect())
 }
@@ -143,8 +145,8 @@ pub(crate) fn keys(files: &FileRules, host: &dyn HostFiles) -> Result<Vec<(AbsPa
 /// A credential file in a missing directory contains no secret yet, and protecting the name would deny the whole
 /// directory to the command.
 pub(crate) fn may_be_left_out(files: &FileRules, path: &AbsPath, host: &dyn HostFiles) -> bool {
-    let is_mask = files.deciding(path).is_some_and(|rule| rule.source == RuleSource::CredentialMask);
-    is_mask && path.parent().is_some_and(|parent| host.kind(&parent).is_none())
+    let is_mask = || files.deciding(path).is_some_and(|rule| rule.source == RuleSource::CredentialMask);
+    path.parent().is_some_and(|parent| host.kind(&parent).is_none()) && is_mask()
 }
 
 impl<'a> Builder<'a> {
@@ -215,8 +217,12 @@ impl<'a> Builder<'a> {
     /// Adds the steps for one path, if they are needed.
     fn place(&mut self, path: &AbsPath, access: Access) -> Result<(), Unenforceable> {
         devices::check(path, access)?;
-        let above = self.above(path).clone();
-        let kind = self.host.kind(path);
+        let (above, kind) = (self.above(path), self.host.kind(path));
+        // Most credentials are missing, and can't be created.
+        if kind.is_none() && above.access != Access::Write && access != Access::Write {
+            return Ok(());
+        }
+        let above = above.clone();
         if kind.is_some() && access < above.access {
             self.check_spellings(path, access, path.ancestors())?;
         }
