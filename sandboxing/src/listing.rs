@@ -115,6 +115,12 @@ fn list(directory: &[u8]) -> Known {
     /// Limit on entries: a directory with more is cheaper to ask.
     const MOST_NAMES: usize = 2000;
     const BUFFER: usize = 16 * 1024;
+    /// Kernel file systems, which open more than they list.
+    const KERNEL_TREES: &[&[u8]] = &[b"/dev", b"/proc", b"/sys"];
+
+    if KERNEL_TREES.contains(&directory) {
+        return Known::Unlisted;
+    }
 
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = match openat(CWD, directory, flags, Mode::empty()) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use stockade_protocol::{AbsPath, Glob, Invalid};
 
 use crate::by_directory::{ByDirectory, directory_of};
-use crate::host_files::{HostFiles, Kind, RealFiles};
+use crate::host_files::{HostFiles, Kind, RealFiles, other_spellings};
 use crate::listing::Listings;
 use crate::search::Found;
 
@@ -220,7 +220,9 @@ impl HostFiles for SeenOnce {
     }
 
     fn has_other_spellings(&self, path: &AbsPath) -> bool {
-        RealFiles.has_other_spellings(path)
+        // Nothing has a name that its directory lacks.
+        let is_lacked = |other: &AbsPath| self.listings.lacks(other);
+        !other_spellings(path).iter().all(is_lacked) && RealFiles.has_other_spellings(path)
     }
 
     fn is_device(&self, path: &AbsPath) -> bool {
