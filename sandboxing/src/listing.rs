@@ -72,9 +72,11 @@ struct Asked {
 fn lacks(known: &mut ByDirectory<Known>, path: &[u8], asked: Asked) -> bool {
     let Some((directory, name)) = split(path) else { return false };
     if known.get(directory).is_none() {
-        // Nothing is in a missing directory.
-        let is_missing = lacks(known, directory, Asked { names: asked.directories, ..asked });
-        known.insert(directory, if is_missing { Known::Missing } else { Known::Asked(0) });
+        // Nothing is in a missing directory, as the one above it says each time.
+        if lacks(known, directory, Asked { names: asked.directories, ..asked }) {
+            return true;
+        }
+        known.insert(directory, Known::Asked(0));
     }
     match known.get(directory) {
         Some(Known::Asked(count)) if *count + asked.names <= FEW => {
