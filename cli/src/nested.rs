@@ -20,11 +20,15 @@ pub(crate) fn refuse() -> Result<(), Nested> {
 /// filter. The engine `landlock` sets no host name, and is not detected.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_inside() -> bool {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    if read("/proc/sys/kernel/hostname").trim_end() != "stockade" {
+    use std::io::Read as _;
+
+    // Every run looks at this: one read, as long as a name may be.
+    let mut name = [0; 65];
+    let read = std::fs::File::open("/proc/sys/kernel/hostname").and_then(|mut file| file.read(&mut name));
+    if name.get(..read.unwrap_or_default()).unwrap_or_default().trim_ascii_end() != b"stockade" {
         return false;
     }
-    let status = read("/proc/self/status");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let says = |name: &str, value: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.is_some_and(|found| found.trim() == value)

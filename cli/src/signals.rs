@@ -1,6 +1,8 @@
 //! Forwards this program's signals to the command.
 
 use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use stockade_core::{Cancellation, Clock};
 
@@ -13,6 +15,21 @@ const ENDING: [i32; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGH
 /// The number of SIGINT.
 #[cfg(unix)]
 pub(crate) const INTERRUPT: u8 = 2;
+
+/// The signals that have been watched, by their numbers.
+#[cfg(unix)]
+static WATCHED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a signal has had a handler of this program, so that it was not ignored at the start.
+#[cfg(unix)]
+pub(crate) fn is_watched(number: i32) -> bool {
+    WATCHED.load(Ordering::Relaxed) & bit(number) != 0
+}
+
+#[cfg(unix)]
+fn bit(number: i32) -> u64 {
+    u32::try_from(number).ok().and_then(|number| 1_u64.checked_shl(number)).unwrap_or(0)
+}
 
 /// Restores the default action of signals, once there is no command to forward them to.
 pub(crate) fn end_by_default() {
@@ -46,7 +63,9 @@ pub(crate) async fn pass_on(command: Cancellation, clock: Clock, relay: Option<A
     // A signal that can't be watched has its default effect, which ends the command too.
     let watch = |number: i32| {
         let kind = SignalKind::from_raw(number);
-        if crate::sys::is_ignored(number) { None } else { signal(kind).ok() }
+        let watched = if crate::sys::is_ignored(number) { None } else { signal(kind).ok() };
+        WATCHED.fetch_or(watched.as_ref().map_or(0, |_| bit(number)), Ordering::Relaxed);
+        watched
     };
     async fn next(signals: &mut [(i32, Option<Signal>)]) -> i32 {
         std::future::poll_fn(|context| {

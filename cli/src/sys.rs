@@ -60,7 +60,8 @@ pub(crate) fn share_one_heap() {
 
 /// Restores the default action of these signals, except ignored ones.
 pub(crate) fn end_by_default(signals: &[i32]) {
-    for signal in signals.iter().filter(|signal| !is_ignored(**signal)) {
+    // A watched one has a handler.
+    for signal in signals.iter().filter(|signal| crate::signals::is_watched(**signal) || !is_ignored(**signal)) {
         set(*signal, libc::SIG_DFL);
     }
 }

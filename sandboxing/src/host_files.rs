@@ -119,6 +119,12 @@ impl HostFiles for RealFiles {
     }
 }
 
+/// Paths that a directory which ignores case may take for this one.
+pub(crate) fn other_spellings(path: &AbsPath) -> Vec<AbsPath> {
+    let (Some(parent), Some(name)) = (path.parent(), path.components().last()) else { return Vec::new() };
+    spellings(name).into_iter().filter_map(|other| parent.join(other).ok()).collect()
+}
+
 /// Names that a directory which ignores case may take for this one. Every such directory ignores the case of ASCII letters.
 /// Which other letters it knows is its own affair, so that each of them is exchanged alone.
 fn spellings(name: &[u8]) -> Vec<Vec<u8>> {

@@ -72,9 +72,11 @@ struct Asked {
 fn lacks(known: &mut ByDirectory<Known>, path: &[u8], asked: Asked) -> bool {
     let Some((directory, name)) = split(path) else { return false };
     if known.get(directory).is_none() {
-        // Nothing is in a missing directory.
-        let is_missing = lacks(known, directory, Asked { names: asked.directories, ..asked });
-        known.insert(directory, if is_missing { Known::Missing } else { Known::Asked(0) });
+        // Nothing is in a missing directory, as the one above it says each time.
+        if lacks(known, directory, Asked { names: asked.directories, ..asked }) {
+            return true;
+        }
+        known.insert(directory, Known::Asked(0));
     }
     match known.get(directory) {
         Some(Known::Asked(count)) if *count + asked.names <= FEW => {
@@ -115,6 +117,12 @@ fn list(directory: &[u8]) -> Known {
     /// Limit on entries: a directory with more is cheaper to ask.
     const MOST_NAMES: usize = 2000;
     const BUFFER: usize = 16 * 1024;
+    /// Kernel file systems, which open more than they list.
+    const KERNEL_TREES: &[&[u8]] = &[b"/dev", b"/proc", b"/sys"];
+
+    if KERNEL_TREES.contains(&directory) {
+        return Known::Unlisted;
+    }
 
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = match openat(CWD, directory, flags, Mode::empty()) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use stockade_protocol::{AbsPath, Glob, Invalid};
 
 use crate::by_directory::{ByDirectory, directory_of};
-use crate::host_files::{HostFiles, Kind, RealFiles};
+use crate::host_files::{HostFiles, Kind, RealFiles, other_spellings};
 use crate::listing::Listings;
 use crate::search::Found;
 
@@ -60,27 +60,26 @@ struct SeenDirectory {
 }
 
 impl Kinds {
-    fn get(&mut self, path: &AbsPath) -> Option<SeenKind> {
-        self.directories.get(&directory_of(path).unwrap_or_default())?.kinds.get(path).copied()
+    /// What was seen at a path in this directory.
+    fn get(&mut self, directory: &[u8], path: &AbsPath) -> Option<SeenKind> {
+        self.directories.get(directory)?.kinds.get(path).copied()
     }
 
     /// Whether the directory of a path was seen to be missing.
-    fn is_orphan(&mut self, path: &AbsPath) -> bool {
-        let directory = directory_of(path).unwrap_or_default();
-        if let Some(known) = self.directories.get(&directory).and_then(|seen| seen.is_missing) {
+    fn is_orphan(&mut self, directory: &[u8], path: &AbsPath) -> bool {
+        if let Some(known) = self.directories.get(directory).and_then(|seen| seen.is_missing) {
             return known;
         }
-        let seen = path.parent().and_then(|parent| self.get(&parent));
+        let seen = path.parent().and_then(|parent| self.get(&directory_of(&parent).unwrap_or_default(), &parent));
         let is_missing = seen.map(|seen| seen.kind().is_none());
-        if self.directories.get(&directory).is_none() {
-            self.directories.insert(&directory, SeenDirectory { is_missing, ..SeenDirectory::default() });
+        if self.directories.get(directory).is_none() {
+            self.directories.insert(directory, SeenDirectory { is_missing, ..SeenDirectory::default() });
         }
         is_missing.unwrap_or(false)
     }
 
-    fn insert(&mut self, path: &AbsPath, seen: SeenKind) {
-        let directory = directory_of(path).unwrap_or_default();
-        if let Some(known) = self.directories.get(&directory) {
+    fn insert(&mut self, directory: &[u8], path: &AbsPath, seen: SeenKind) {
+        if let Some(known) = self.directories.get(directory) {
             self.count += usize::from(known.kinds.insert(path.clone(), seen).is_none());
         }
     }
@@ -182,16 +181,17 @@ fn once<T: Clone>(known: &RefCell<HashMap<AbsPath, T>>, path: &AbsPath, look: im
 impl HostFiles for SeenOnce {
     fn kind(&self, path: &AbsPath) -> Option<Kind> {
         let mut kinds = self.kinds.borrow_mut();
-        if let Some(known) = kinds.get(path) {
+        let directory = directory_of(path).unwrap_or_default();
+        if let Some(known) = kinds.get(&directory, path) {
             return known.kind();
         }
         let seen = match () {
             // A missing directory contains nothing.
-            () if kinds.is_orphan(path) => SeenKind::Orphan,
+            () if kinds.is_orphan(&directory, path) => SeenKind::Orphan,
             () if self.listings.lacks(path) => SeenKind::Looked(None),
             () => SeenKind::Looked(RealFiles.kind(path)),
         };
-        kinds.insert(path, seen);
+        kinds.insert(&directory, path, seen);
         seen.kind()
     }
 
@@ -220,7 +220,9 @@ impl HostFiles for SeenOnce {
     }
 
     fn has_other_spellings(&self, path: &AbsPath) -> bool {
-        RealFiles.has_other_spellings(path)
+        // Nothing has a name that its directory lacks.
+        let is_lacked = |other: &AbsPath| self.listings.lacks(other);
+        !other_spellings(path).iter().all(is_lacked) && RealFiles.has_other_spellings(path)
     }
 
     fn is_device(&self, path: &AbsPath) -> bool {

@@ -21,7 +21,7 @@ use stockade_protocol::{
     AbsPath, Access, Argv, AskForApproval, Decision, FileRule, FileRules, FileTarget, HostPaths, HostRule, Permissions,
     RawText, SandboxPolicy, ThreadId,
 };
-use stockade_sandboxing::{Backend, leads_to, permits, written_path};
+use stockade_sandboxing::{Backend, Listings, leads_to, permits, written_path};
 
 pub use crate::answers::Answers;
 use crate::error::with_causes;
@@ -238,7 +238,9 @@ impl Assembly {
             let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.clone());
             settings.hidden_files.push(written_path(here, &real)?);
         }
-        workspace.check(&settings)?;
+        // Settings and registries name files in the same directories.
+        let listings = Listings::default();
+        workspace.check(&settings, &listings)?;
         self.check_overrides(&settings)?;
         let start = workspace.roots.first().filter(|_| !self.workspace.is_empty()).unwrap_or(here).clone();
         let workspace = without_unwritable(workspace.roots, &settings, notices);
@@ -247,7 +249,7 @@ impl Assembly {
         let mut session = self.session(&settings, &host, thread_id)?;
         let is_inside = |directory: &AbsPath| workspace.iter().any(|root| directory.starts_with(root));
         let above: Vec<AbsPath> = start.ancestors().take_while(is_inside).collect();
-        let registries = registries::keep(&session, &homes, &above);
+        let registries = registries::keep(&session, &homes, &above, &listings);
         registries.hand_on(&mut session.environment);
         let setting =
             Setting { profiles: &profiles, host: &host, homes: &homes, project: &project, recording: self.recording };

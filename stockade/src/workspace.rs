@@ -53,26 +53,26 @@ impl Workspace {
     }
 
     /// Refuses the current directory if making it writable would undo masks and protections.
-    pub(crate) fn check(&self, settings: &Settings) -> Result<(), Error> {
+    pub(crate) fn check(&self, settings: &Settings, listings: &Listings) -> Result<(), Error> {
         let Some(here) = self.here.as_ref().filter(|_| settings.mode == SandboxMode::WorkspaceWrite) else {
             return Ok(());
         };
-        match self.objection(here, settings) {
+        match self.objection(here, settings, listings) {
             Some(reason) => Err(Error::NotByAccident { here: here.clone(), reason }),
             None => Ok(()),
         }
     }
 
-    fn objection(&self, here: &AbsPath, settings: &Settings) -> Option<String> {
-        let listings = Listings::default();
-        let around = |places: &[AbsPath]| {
-            let there = places.iter().filter(|place| !listings.lacks(place) && may_exist(place));
+    fn objection(&self, here: &AbsPath, settings: &Settings, listings: &Listings) -> Option<String> {
+        // The places of the one kind need not be looked at again for the other.
+        let around = |places: &[AbsPath], looked_at: &[AbsPath]| {
+            let there = listings.existing(places).filter(|place| !looked_at.contains(place) && may_exist(place));
             there.map(leads_to).find(|place| here.starts_with(place))
         };
-        if let Some(place) = around(&settings.own_files) {
+        if let Some(place) = around(&settings.own_files, &[]) {
             return Some(format!("`{place}` holds Stockade's own files"));
         }
-        if let Some(place) = around(&settings.credentials) {
+        if let Some(place) = around(&settings.credentials, &settings.own_files) {
             return Some(format!("`{place}` holds credentials"));
         }
         let protected = |name: &[u8]| settings.protected_names.iter().find(|own| own.as_bytes() == name);

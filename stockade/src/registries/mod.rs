@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use stockade_core::{Sandboxing, Session};
 use stockade_protocol::{AbsPath, Access, Argv, RawText, without_userinfo};
-use stockade_sandboxing::leads_to;
+use stockade_sandboxing::{Listings, leads_to};
 
 /// Limit on the size of a settings file.
 const MAX_BYTES: u64 = 1024 * 1024;
@@ -137,7 +137,7 @@ fn places(file: &RegistryFile, homes: &[AbsPath], environment: &BTreeMap<RawText
 
 /// Reads the masked files. The same setting in a project's own file in one of the directories of `project`, or in the
 /// active virtual environment, overrides the user's, as it does outside.
-pub(crate) fn keep(session: &Session, homes: &[AbsPath], project: &[AbsPath]) -> Registries {
+pub(crate) fn keep(session: &Session, homes: &[AbsPath], project: &[AbsPath], listings: &Listings) -> Registries {
     let mut all = Registries::default();
     if session.sandboxing() != Sandboxing::On {
         return all;
@@ -150,7 +150,8 @@ pub(crate) fn keep(session: &Session, homes: &[AbsPath], project: &[AbsPath]) ->
     let is_denied = |path: &AbsPath| session.permissions.access(path) == Access::None;
     let masked = |path: &AbsPath| is_denied(path) || is_denied(&leads_to(path));
     let of_file = |file| places(file, homes, &session.environment).into_iter().map(move |path| (path, file));
-    for (path, file) in FILES.iter().flat_map(of_file).filter(|(path, _)| masked(path)) {
+    let is_readable = |path: &AbsPath| masked(path) && !listings.lacks(path);
+    for (path, file) in FILES.iter().flat_map(of_file).filter(|(path, _)| is_readable(path)) {
         let mut found = match path.to_host_path().map_or(Contents::None, |path| read(&path)) {
             Contents::None => continue,
             Contents::Text(text) => (file.read)(&text, &lookup),
@@ -230,7 +231,7 @@ enum Contents {
 }
 
 fn read(path: &Path) -> Contents {
-    match std::fs::metadata(path) {
+    let length = match std::fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Contents::None;
         }
@@ -238,9 +239,9 @@ fn read(path: &Path) -> Contents {
         // A pipe must not block.
         Ok(found) if !found.is_file() => return Contents::None,
         Ok(found) if found.len() > MAX_BYTES => return Contents::Unreadable,
-        Ok(_) => {}
-    }
-    let mut text = String::new();
+        Ok(found) => usize::try_from(found.len()).unwrap_or_default(),
+    };
+    let mut text = String::with_capacity(length);
     match File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text)) {
         Ok(_) => Contents::Text(text),
         Err(_) => Contents::Unreadable,
