@@ -26,6 +26,7 @@ enum Known {
     /// A listing would not answer.
     Unlisted,
     /// It does not exist.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "directories are listed on Linux only"))]
     Missing,
     /// Its names, sorted.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "directories are listed on Linux only"))]
