@@ -3,10 +3,10 @@
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, open, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, openat, statat};
 
 #[derive(Clone, Copy)]
 pub(super) enum Use {
@@ -47,9 +47,12 @@ impl Directory {
     }
 
     pub(super) fn size_if_still(&self, name: &str, file: &File) -> io::Result<Option<u64>> {
-        let own = file.metadata()?;
+        let own = fstat(file)?;
         match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(named) => Ok(((named.st_dev, named.st_ino) == (own.dev(), own.ino())).then_some(own.len())),
+            Ok(named) if (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino) => {
+                Ok(Some(own.st_size.try_into().unwrap_or_default()))
+            }
+            Ok(_) => Ok(None),
             Err(rustix::io::Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -61,13 +64,13 @@ pub(super) fn create(path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn complaint(file: &File) -> io::Result<Option<&'static str>> {
-    let found = file.metadata()?;
-    Ok(if !found.is_file() {
+    let found = fstat(file)?;
+    Ok(if !FileType::from_raw_mode(found.st_mode).is_file() {
         Some("is not an ordinary file: remove it")
-    } else if found.nlink() > 1 {
+    } else if found.st_nlink > 1 {
         Some("has a second name (a hard link): remove one of them")
     } else {
-        ownership(found.uid(), Mode::from_raw_mode(found.mode()))
+        ownership(found.st_uid, Mode::from_raw_mode(found.st_mode))
     })
 }
 
