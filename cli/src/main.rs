@@ -101,14 +101,26 @@ fn work() -> ExitCode {
         return code;
     }
     let form = Form::of(&arguments);
-    let args = match args::parse(arguments) {
+    let args = match args::parse(arguments.clone()) {
         Ok(args) => args,
-        Err(error) => return exit::usage(&error, form),
+        Err(error) => return failed_hook(&arguments, exit::usage(&error, form)),
     };
     match run(args) {
         Ok(code) => code,
-        Err(failure) => failure.report(form),
+        Err(failure) => failed_hook(&arguments, failure.report(form)),
     }
+}
+
+/// The code of a hook that could not be run, as with arguments that are not understood: agents go on as if there were none
+/// unless it is the one of a refusal.
+fn failed_hook(arguments: &[OsString], code: ExitCode) -> ExitCode {
+    #[cfg(unix)]
+    if code != ExitCode::SUCCESS && arguments.get(1).is_some_and(|word| word == "hook") {
+        return agents::hook::BLOCKED.into();
+    }
+    #[cfg(not(unix))]
+    let _ = arguments;
+    code
 }
 
 fn run(args: Args) -> Result<ExitCode, Failure> {

@@ -303,7 +303,8 @@ fn always_is_not_offered_for_what_profiles_do_not_grant() {
 fn a_signal_ends_a_question() {
     for signal in ["INT", "TERM"] {
         let home = home();
-        let line = format!("trap '' {signal}; echo x > ../outside/x; echo after $?; exit 5");
+        // A terminal discards what is not read yet when it is interrupted, unless it is told not to.
+        let line = format!("stty noflsh; trap '' {signal}; echo x > ../outside/x; echo after $?; exit 5");
         let mut screen = start(&home, &run("native", &line));
         screen.sees("]? ");
         let program = home.path("stockade").display().to_string();

@@ -4,17 +4,18 @@
 //! slow: ext4 skips every inode that was freed within the last minute or five, one by one, so the time grows with
 //! recent disk activity. Moving them to Stockade's own directory and back costs next to nothing.
 //!
-//! A directory returns only to the directory and name it had. A process may still have it open, and could create files
-//! in it anywhere; but it could do that before.
+//! A directory returns only to the directory and name it had: a command of another run, whose workspace contains this
+//! one, may still have it open and could create files in it anywhere, but it could do that there before. The number of
+//! a directory is given again after its removal, so the time of its creation counts as well. What such a command creates
+//! while the directory is kept stays in it, and a directory with something in it is not used again.
 
 use std::fs::DirBuilder;
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, SeekFrom};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 
 use crate::launch::placeholder::{MARK, MOVED, is_ours};
@@ -52,10 +53,17 @@ impl KeptNames {
         self.0.as_fd()
     }
 
-    /// The entry for a name in a directory.
-    pub(crate) fn entry(parent: BorrowedFd<'_>, name: &[u8]) -> io::Result<Vec<u8>> {
-        let found = rustix::fs::fstat(parent)?;
-        Ok([format!("{:x}-{:x}-", found.st_dev, found.st_ino).as_bytes(), name].concat())
+    /// The entry for a name in a directory; `None` if its file system does not tell when the directory was created.
+    pub(crate) fn entry(parent: BorrowedFd<'_>, name: &[u8]) -> Option<Vec<u8>> {
+        let wanted = StatxFlags::INO | StatxFlags::BTIME;
+        let found = rustix::fs::statx(parent, c"", AtFlags::EMPTY_PATH, wanted).ok()?;
+        if !StatxFlags::from_bits_retain(found.stx_mask).contains(wanted) {
+            return None;
+        }
+        let (device, created) = ((found.stx_dev_major, found.stx_dev_minor), found.stx_btime);
+        let key =
+            format!("{:x}.{:x}-{:x}-{:x}.{:x}-", device.0, device.1, found.stx_ino, created.tv_sec, created.tv_nsec);
+        Some([key.as_bytes(), name].concat())
     }
 
     /// Moves a kept directory to its place, restores its mode, and returns it; `None` if it is not moved.
@@ -150,6 +158,34 @@ mod tests {
 
         fn inode(&self) -> u64 {
             fs::metadata(self.path("ws/.codex")).unwrap().ino()
+        }
+    }
+
+    /// The number of a removed directory is given to another one.
+    #[test]
+    fn a_directory_returns_to_the_one_that_it_was_made_in() {
+        let world = World::new();
+        drop(world.hold());
+        let [kept] = world.kept().try_into().unwrap();
+        let name = kept.file_name().unwrap().to_str().unwrap().to_owned();
+        let mut parts: Vec<&str> = name.splitn(4, '-').collect();
+        parts[2] = "1.1";
+        fs::rename(&kept, kept.with_file_name(parts.join("-"))).unwrap();
+        let held = world.hold();
+        assert_ne!(fs::metadata(kept.with_file_name(parts.join("-"))).unwrap().ino(), world.inode());
+        drop(held);
+    }
+
+    #[test]
+    fn a_workspace_with_the_set_group_id_bit_keeps_no_names() {
+        let world = World::new();
+        fs::set_permissions(world.path("ws"), fs::Permissions::from_mode(0o2755)).unwrap();
+        // Left behind by a version that did not know of it.
+        fs::create_dir(world.path("ws/.codex")).unwrap();
+        fs::set_permissions(world.path("ws/.codex"), fs::Permissions::from_mode(0o3500)).unwrap();
+        for _ in 0..2 {
+            drop(world.hold());
+            assert!(!world.path("ws/.codex").exists());
         }
     }
 

@@ -74,8 +74,7 @@ impl Name {
         let parent = directory.to_host_path().ok_or_else(invalid)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-        let entry = |kept| KeptNames::entry(parent.as_fd(), &name).map(|entry| (kept, entry));
-        let kept = kept.map(entry).transpose()?;
+        let kept = kept.and_then(|kept| Some((kept, KeptNames::entry(parent.as_fd(), &name)?)));
         Ok(Self { name, directory, parent, kept })
     }
 
@@ -184,7 +183,8 @@ pub(crate) fn is_ours(held: &OwnedFd) -> bool {
 /// readable otherwise. Other files, and those of other users, are left alone.
 fn restore_mark(parent: BorrowedFd<'_>, name: &[u8]) {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let is_masked = |mode: Mode| mode.contains(Mode::SVTX) && MOVED.contains(mode) && mode != MARK;
+    // Directories in one with the set-group-ID bit inherit that.
+    let is_masked = |mode: Mode| mode.contains(Mode::SVTX) && MOVED.union(Mode::SGID).contains(mode) && mode != MARK;
     let found = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
     if !found.is_ok_and(|found| is_masked(Mode::from_raw_mode(found.st_mode))) {
         return;

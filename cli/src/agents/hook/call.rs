@@ -290,6 +290,12 @@ pub(super) fn patched(patch: &str) -> Vec<PathBuf> {
     patch.lines().filter_map(named).collect()
 }
 
+/// Whether a line with a patch changes the directory before it: codex places the files in that one.
+pub(super) fn leaves_directory(line: &str) -> bool {
+    let before = line.split_once("*** Begin Patch").map_or(line, |(before, _)| before);
+    before.split(|c: char| !c.is_alphanumeric()).any(|word| matches!(word, "cd" | "pushd" | "popd"))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -393,6 +399,11 @@ mod tests {
         let patch =
             "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-x\n+y\n*** Add File: c\n+z\n*** End Patch";
         assert_eq!(patched(patch), ["a", "b", "c"].map(PathBuf::from));
+        for before in ["cd sub && apply_patch <<'E'\n", "cd\t/etc;apply_patch <<E\n", "(pushd x) && apply_patch <<E\n"]
+        {
+            assert!(leaves_directory(&format!("{before}{patch}")), "{before}");
+        }
+        assert!(!leaves_directory("apply_patch <<'E'\n*** Begin Patch\n*** Add File: cd\n+cd x\n*** End Patch\nE"));
     }
 
     #[test]

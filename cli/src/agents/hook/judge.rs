@@ -100,8 +100,9 @@ fn replaced(call: &Call, line: &str, asked: Asked, next: NextLine) -> Result<Str
 fn shell(call: &Call, line: &str, next: NextLine) -> Result<Answer, String> {
     // In a permission dialog the agent sends the line that will run, which was replaced before.
     let own = match call.event {
-        Event::Permission => line::original(line),
-        Event::BeforeTool | Event::Other => None,
+        // codex's lines are not replaced: one that looks so is what runs.
+        Event::Permission if call.agent != AgentName::Codex => line::original(line),
+        Event::Permission | Event::BeforeTool | Event::Other => None,
     };
     let line = own.as_deref().unwrap_or(line);
     let cwd = AbsPath::from_path(&call.cwd).map_err(|error| error.to_string())?;
@@ -176,6 +177,12 @@ fn with_patches(call: &Call, line: &str, answer: Answer) -> Result<Answer, Strin
     let paths = if call.agent == AgentName::Codex { call::patched(line) } else { Vec::new() };
     if paths.is_empty() || matches!(answer, Answer::Deny { .. }) {
         return Ok(answer);
+    }
+    if call::leaves_directory(line) {
+        return Err(String::from(
+            "the line changes the directory before its patch, so that where the files are is not sure; name them from the \
+             working directory",
+        ));
     }
     let written = files::writing(call, &paths)?;
     Ok(match (&answer, &written) {

@@ -28,7 +28,7 @@ use crate::args::{AgentName, HookAnswer, HookCommand};
 use crate::exit::{Failure, note, print};
 
 /// The exit code that all agents treat as a refusal, with the reason on standard error.
-const BLOCKED: u8 = 2;
+pub(crate) const BLOCKED: u8 = 2;
 /// The exit code with an answer on standard output, or without an opinion.
 const ANSWERED: u8 = 0;
 /// The time that the child has beyond the limit to print its answer. Agents wait 30 seconds, and the limit is 20.

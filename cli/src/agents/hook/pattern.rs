@@ -46,7 +46,33 @@ impl SearchPattern {
         if text.len() > LONGEST {
             return Err(PatternError::Long);
         }
-        alternatives(text)?.iter().map(|text| Self::of_plain(text)).collect()
+        let mut read = Vec::new();
+        for text in alternatives(text)? {
+            read.push(Self::of_plain(&text)?);
+            // gemini-cli takes a backslash for a separator, and ignores case, also of names without a wildcard.
+            let slashed = text.replace('\\', "/");
+            read.push(Self::step_by_step(&slashed)?);
+            if slashed != text {
+                read.push(Self::of_plain(&slashed)?);
+            }
+        }
+        Ok(read)
+    }
+
+    /// The same pattern with every name a step, so that it is compared without regard to case.
+    fn step_by_step(text: &str) -> Result<Self, PatternError> {
+        let (mut upward, mut rest) =
+            (PathBuf::from(if text.starts_with('/') { "/" } else { "" }), Vec::<String>::new());
+        for name in text.split('/').filter(|name| !matches!(*name, "" | ".")) {
+            match (name, rest.pop()) {
+                ("..", Some(last)) if has_wildcard(&last) => return Err(PatternError::Upwards),
+                ("..", Some(_)) => {}
+                ("..", None) => upward.push(".."),
+                ("~", None) if upward.as_os_str().is_empty() => upward.push("~"),
+                (name, last) => rest.extend(last.into_iter().chain([name.to_owned()])),
+            }
+        }
+        Ok(Self { fixed: upward, rest })
     }
 
     fn of_plain(text: &str) -> Result<Self, PatternError> {
@@ -128,7 +154,7 @@ fn may_be_same(one: &str, other: &str) -> bool {
 /// Whether a pattern may match a name.
 fn may_match(pattern: &str, name: &str) -> bool {
     // Syntax that libraries interpret differently.
-    if pattern.contains(['(', ')', '{', '}', '|', '\\']) {
+    if pattern.contains(['(', ')', '{', '}', '|', '\\']) || pattern.contains("[[") || pattern.contains("[:") {
         return true;
     }
     let pattern = with_plain_classes(&pattern.to_lowercase());
@@ -240,7 +266,18 @@ mod tests {
         assert_eq!(SearchPattern::read(&"[a]".repeat(20_000)), Err(PatternError::Long));
         assert!(SearchPattern::read(&"[a]".repeat(1_300)).is_ok());
         let plain = SearchPattern::read("../a//b").unwrap();
-        assert_eq!(plain, [SearchPattern { fixed: PathBuf::from("../a//b"), rest: Vec::new() }]);
+        let steps = ["a", "b"].map(String::from).to_vec();
+        let expected = [("../a//b", Vec::new()), ("..", steps)];
+        assert_eq!(plain, expected.map(|(fixed, rest)| SearchPattern { fixed: PathBuf::from(fixed), rest }));
+        for (pattern, denied) in [
+            ("/w/SECRETS/k", "/w/secrets"),
+            ("/W/secrets/*", "/w/secrets"),
+            ("/w/[[:alpha:]]ecrets/k", "/w/secrets"),
+            (r"/w/x/..\secrets/k", "/w/secrets"),
+            ("/w/A.PEM", "/w/**/*.pem"),
+        ] {
+            assert!(reaches(pattern, denied), "{pattern} {denied}");
+        }
         assert!(!SearchPattern::read("**/*").unwrap().iter().any(SearchPattern::is_specific));
     }
 
