@@ -115,7 +115,11 @@ fn work() -> ExitCode {
 /// unless it is the one of a refusal.
 fn failed_hook(arguments: &[OsString], code: ExitCode) -> ExitCode {
     #[cfg(unix)]
-    if code != ExitCode::SUCCESS && arguments.get(1).is_some_and(|word| word == "hook") {
+    // `hook run` runs a line that a hook has allowed.
+    if code != ExitCode::SUCCESS
+        && arguments.get(1).is_some_and(|word| word == "hook")
+        && arguments.get(2).is_none_or(|word| word != "run")
+    {
         return agents::hook::BLOCKED.into();
     }
     #[cfg(not(unix))]
