@@ -436,6 +436,16 @@ fn a_crash_is_a_refusal() {
     assert!(output.stdout.is_empty());
 }
 
+/// An agent goes on without a hook that ends with another code than that of a refusal.
+#[test]
+fn arguments_that_are_not_understood_refuse() {
+    let hooks = Hooks::new();
+    for arguments in [&["--limit", "5"][..], &["--bogus"]] {
+        let output = hooks.stockade(&[&["hook", "claude-code"], arguments].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?} {}", text(&output.stderr));
+    }
+}
+
 /// A judging process that does nothing any more is not waited for; one whose parent is gone does not stay.
 #[test]
 fn a_judgement_that_hangs_ends() {
